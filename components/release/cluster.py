@@ -1,0 +1,316 @@
+"""What the gate does to and asks of a cluster: scale, wait, read pods, run the probe's Job.
+
+The only module of `components/release` that talks to Kubernetes itself. Every call has a limit;
+what fails raises ClusterFault with the object's name, so that a caller can report it as
+"could not measure".
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kubernetes import client
+from kubernetes import config as kubernetes_config
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
+
+from components.serving.labels import MANAGED_BY, RELEASE_LABEL, TIER_LABEL, workload_name
+
+CALL_LIMIT_S = 20
+POLL_S = 1.0
+FIELD_MANAGER = "splitserve-gate"
+RESTARTS_ARE_FATAL = 2
+"""A container that ended this often while starting will not start by waiting."""
+HOPELESS_WAITING = {
+    "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName",
+    "CreateContainerConfigError", "CreateContainerError",
+}  # fmt: skip
+EVIDENCE_MARK = "EVIDENCE "
+
+
+class ClusterFault(Exception):
+    """A call to the cluster failed or took too long; the message names the object."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """How to reach the cluster: a kubeconfig file and a context in it, and our namespace."""
+
+    kubeconfig: str
+    context: str | None
+    namespace: str
+
+
+@dataclass(frozen=True)
+class Pod:
+    name: str
+    tier: str
+    ip: str | None
+    ready: bool
+    trouble: str | None
+    """Why the pod will not get ready by waiting; None while it may."""
+    state: str
+
+
+class Cluster:
+    """One namespace of one cluster."""
+
+    def __init__(self, access: Access) -> None:
+        self.namespace = access.namespace
+        api = kubernetes_config.new_client_from_config(access.kubeconfig, context=access.context)
+        self.core = client.CoreV1Api(api)
+        self.apps = client.AppsV1Api(api)
+        self.batch = client.BatchV1Api(api)
+
+    def scale(self, release_id: str, replicas: dict[str, int]) -> None:
+        """Set replica counts through the scale subresource; a missing tier is left out of account."""
+        for tier, count in replicas.items():
+            self._scale_one(workload_name(tier, release_id), count)
+
+    def _scale_one(self, name: str, count: int) -> None:
+        try:
+            self.apps.patch_namespaced_deployment_scale(
+                name,
+                self.namespace,
+                {"spec": {"replicas": count}},
+                field_manager=FIELD_MANAGER,
+                _request_timeout=CALL_LIMIT_S,
+            )
+        except ApiException as error:
+            if error.status != 404:
+                raise ClusterFault(f"Deployment {name}: {error.reason}") from None
+        except HTTPError as error:
+            raise ClusterFault(f"Deployment {name}: {error}") from None
+
+    def pods(self, release_id: str) -> list[Pod]:
+        """The release's pods, without those that are being deleted."""
+        selector = f"{RELEASE_LABEL}={release_id},{TIER_LABEL}"
+        found = _call(
+            f"pods of release {release_id}",
+            lambda: self.core.list_namespaced_pod(
+                self.namespace, label_selector=selector, _request_timeout=CALL_LIMIT_S
+            ),
+        )
+        return [_read_pod(pod) for pod in found.items if pod.metadata.deletion_timestamp is None]
+
+    def any_pods(self, release_id: str) -> bool:
+        """Whether any pod of the release is left, one that is ending included."""
+        selector = f"{RELEASE_LABEL}={release_id},{TIER_LABEL}"
+        found = _call(
+            f"pods of release {release_id}",
+            lambda: self.core.list_namespaced_pod(
+                self.namespace, label_selector=selector, _request_timeout=CALL_LIMIT_S
+            ),
+        )
+        return bool(found.items)
+
+    def last_words(self, pod: str) -> str:
+        """The last line that looks like an error in the pod's log, of its previous run first."""
+        for previous in (True, False):
+            try:
+                text = self.core.read_namespaced_pod_log(
+                    pod, self.namespace, previous=previous, tail_lines=60,
+                    _request_timeout=CALL_LIMIT_S,
+                )  # fmt: skip
+            except (ApiException, HTTPError):
+                continue
+            lines = [line.strip() for line in text.splitlines() if line.strip()]
+            telling = [line for line in lines if "rror" in line] or lines
+            if telling:
+                return telling[-1][-300:]
+        return ""
+
+    def pod_page(self, pod: str, port: int, path: str) -> str:
+        """A page that the pod serves, fetched through the API server."""
+        return _call(
+            f"pod {pod}",
+            lambda: self.core.connect_get_namespaced_pod_proxy_with_path(
+                f"{pod}:{port}", self.namespace, path, _request_timeout=CALL_LIMIT_S
+            ),
+        )
+
+    def run_probe(self, name: str, pod_spec: dict[str, Any], plan: dict[str, Any], limit_s: int,
+                  say: Callable[[str], None]) -> dict[str, Any]:  # fmt: skip
+        """Run the probe's Job and return its evidence. The Job and its ConfigMap are removed."""
+        self.remove_probe(name)
+        try:
+            self._start_probe(name, pod_spec, plan, limit_s)
+            return self._await_probe(name, limit_s, say)
+        finally:
+            self.remove_probe(name)
+
+    def _start_probe(self, name: str, pod_spec: dict[str, Any], plan: dict[str, Any], limit_s: int) -> None:
+        source = Path(__file__).with_name("probe.py").read_text()
+        labels = {**MANAGED_BY, "app.kubernetes.io/component": "probe"}
+        metadata = {"name": name, "labels": labels}
+        config_map = {"metadata": metadata, "data": {"probe.py": source, "plan.json": json.dumps(plan)}}
+        job = {
+            "metadata": metadata,
+            "spec": {
+                "backoffLimit": 0,
+                "activeDeadlineSeconds": limit_s,
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": pod_spec | {"volumes": [{"name": "plan", "configMap": {"name": name}}]},
+                },
+            },
+        }
+        self._create(f"ConfigMap {name}", self.core.create_namespaced_config_map, config_map)
+        self._create(f"Job {name}", self.batch.create_namespaced_job, job)
+
+    def _create(self, what: str, create: Callable[..., Any], body: dict[str, Any]) -> None:
+        _call(what, lambda: create(self.namespace, body, _request_timeout=CALL_LIMIT_S))
+
+    def _await_probe(self, name: str, limit_s: int, say: Callable[[str], None]) -> dict[str, Any]:
+        deadline = time.monotonic() + limit_s + CALL_LIMIT_S
+        while time.monotonic() < deadline:
+            job = _call(f"Job {name}", lambda: self.batch.read_namespaced_job(
+                name, self.namespace, _request_timeout=CALL_LIMIT_S))  # fmt: skip
+            if job.status.succeeded:
+                return self._evidence(name)
+            if job.status.failed:
+                raise ClusterFault(f"the probe's Job failed: {self._job_trouble(name, job)}")
+            time.sleep(POLL_S / 2)
+        raise ClusterFault(f"the probe's Job did not end within {limit_s} s: {self._pod_states(name)}")
+
+    def _evidence(self, name: str) -> dict[str, Any]:
+        for pod in self._job_pods(name):
+            log = _call(f"log of pod {pod.metadata.name}", lambda: self.core.read_namespaced_pod_log(  # noqa: B023
+                pod.metadata.name, self.namespace, _request_timeout=CALL_LIMIT_S))  # noqa: B023  # fmt: skip
+            for line in reversed(log.splitlines()):
+                if line.startswith(EVIDENCE_MARK):
+                    return json.loads(line.removeprefix(EVIDENCE_MARK))
+        raise ClusterFault("the probe ended without printing its evidence")
+
+    def _job_trouble(self, name: str, job: Any) -> str:
+        conditions = [c.message for c in job.status.conditions or [] if c.type == "Failed"]
+        pods = self._job_pods(name)
+        words = self.last_words(pods[-1].metadata.name) if pods else ""
+        return "; ".join(part for part in (*conditions, words) if part)
+
+    def _pod_states(self, name: str) -> str:
+        return "; ".join(_read_pod(pod).state for pod in self._job_pods(name)) or "it has no pod"
+
+    def _job_pods(self, name: str) -> list[Any]:
+        selector = f"batch.kubernetes.io/job-name={name}"
+        return _call(f"pods of Job {name}", lambda: self.core.list_namespaced_pod(
+            self.namespace, label_selector=selector, _request_timeout=CALL_LIMIT_S)).items  # fmt: skip
+
+    def remove_probe(self, name: str) -> None:
+        """Remove a probe's Job and ConfigMap, and wait until their names are free again."""
+        deadline = time.monotonic() + CALL_LIMIT_S
+        while time.monotonic() < deadline:
+            gone = [
+                self._gone(lambda: self.batch.delete_namespaced_job(
+                    name, self.namespace, propagation_policy="Background",
+                    _request_timeout=CALL_LIMIT_S)),
+                self._gone(lambda: self.core.delete_namespaced_config_map(
+                    name, self.namespace, _request_timeout=CALL_LIMIT_S)),
+            ]  # fmt: skip
+            if all(gone):
+                return
+            time.sleep(POLL_S / 5)
+
+    @staticmethod
+    def _gone(delete: Callable[[], Any]) -> bool:
+        try:
+            delete()
+        except ApiException as error:
+            return error.status == 404
+        except HTTPError:
+            return False
+        return False
+
+    def record(self, name: str, content: dict[str, Any]) -> None:
+        """Keep a JSON document in a ConfigMap of ours."""
+        labels = {**MANAGED_BY, "app.kubernetes.io/component": "record"}
+        body = {"metadata": {"name": name, "labels": labels}, "data": {"record.json": json.dumps(content)}}
+        try:
+            self.core.create_namespaced_config_map(self.namespace, body, _request_timeout=CALL_LIMIT_S)
+        except ApiException as error:
+            if error.status != 409:
+                raise ClusterFault(f"ConfigMap {name}: {error.reason}") from None
+            _call(f"ConfigMap {name}", lambda: self.core.replace_namespaced_config_map(
+                name, self.namespace, body, _request_timeout=CALL_LIMIT_S))  # fmt: skip
+
+    def read_record(self, name: str) -> dict[str, Any] | None:
+        """A document that `record` kept, or None."""
+        try:
+            found = self.core.read_namespaced_config_map(name, self.namespace, _request_timeout=CALL_LIMIT_S)
+        except ApiException as error:
+            if error.status == 404:
+                return None
+            raise ClusterFault(f"ConfigMap {name}: {error.reason}") from None
+        return json.loads(found.data["record.json"])
+
+    def remove_record(self, name: str) -> None:
+        self._gone(lambda: self.core.delete_namespaced_config_map(
+            name, self.namespace, _request_timeout=CALL_LIMIT_S))  # fmt: skip
+
+
+def record_name(release_id: str) -> str:
+    """The ConfigMap that keeps a release's verdict and evidence."""
+    return f"release-{release_id}"
+
+
+def describe(pods: Iterable[Pod]) -> str:
+    return "; ".join(f"{pod.name}: {pod.state}" for pod in pods)
+
+
+def _call(what: str, call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except ApiException as error:
+        raise ClusterFault(f"{what}: {_reason(error)}") from None
+    except HTTPError as error:
+        raise ClusterFault(f"{what}: the API server does not answer: {error}") from None
+
+
+def _reason(error: ApiException) -> str:
+    try:
+        return str(json.loads(error.body or "")["message"])
+    except (ValueError, KeyError, TypeError):
+        return f"{error.status} {error.reason}"
+
+
+def _read_pod(pod: Any) -> Pod:
+    conditions = {c.type: c for c in pod.status.conditions or []}
+    statuses = pod.status.container_statuses or []
+    trouble = next((t for t in map(_container_trouble, statuses) if t), None)
+    scheduled = conditions.get("PodScheduled")
+    if scheduled is not None and scheduled.status == "False":
+        state = f"not scheduled: {scheduled.message}"
+    else:
+        state = trouble or next((s for s in map(_container_state, statuses) if s), pod.status.phase)
+    ready = conditions.get("Ready")
+    return Pod(
+        name=pod.metadata.name,
+        tier=(pod.metadata.labels or {}).get(TIER_LABEL, ""),
+        ip=pod.status.pod_ip,
+        ready=ready is not None and ready.status == "True",
+        trouble=trouble,
+        state=state,
+    )
+
+
+def _container_trouble(status: Any) -> str | None:
+    waiting = status.state.waiting
+    if waiting and waiting.reason in HOPELESS_WAITING:
+        return f"{waiting.reason}: {waiting.message or ''}".strip()
+    last = status.last_state.terminated
+    if status.restart_count >= RESTARTS_ARE_FATAL and last and not status.ready:
+        return f"its container ended {status.restart_count} times, last with exit code {last.exit_code} ({last.reason})"
+    return None
+
+
+def _container_state(status: Any) -> str | None:
+    if status.state.waiting:
+        return status.state.waiting.reason
+    if status.state.running and not status.ready:
+        return "running, not ready"
+    return None

@@ -1,0 +1,150 @@
+"""What a gate found: the probe's samples, summed up per pair, and how readiness went.
+
+Pure. Keeps every figure with its unit; judging them is `verdict.py`'s.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One transfer, as the decoder's counters and the probe's clock saw it. None: not exported.
+
+    `answer` is the text after the transfer, `reference` the same prompt answered by the prefiller.
+    """
+
+    tokens: int
+    ms: float | None
+    post_ms: float | None
+    bytes: float | None
+    descriptors: float | None
+    transfers: float | None
+    failed: float | None
+    external_tokens: float | None
+    prefill_tokens: float
+    prefill_ms: float
+    decode_ms: float
+    answer: str
+    reference: str
+
+    @property
+    def moved(self) -> bool:
+        return bool(self.bytes) and bool(self.transfers)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Several samples of one pair. Times are per request: parts of one request add up."""
+
+    samples: int
+    mean_ms: float
+    p90_ms: float
+    mean_bytes: float
+    mean_descriptors: float
+    mean_post_ms: float
+    estimated: bool = False
+
+    @property
+    def gb_per_s(self) -> float:
+        return self.mean_bytes / self.mean_ms / 1e6 if self.mean_ms else 0.0
+
+
+@dataclass(frozen=True)
+class PairEvidence:
+    prefill: str
+    decode: str
+    fresh: list[Sample] = field(default_factory=list)
+    aged: list[Sample] = field(default_factory=list)
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything one gate saw.
+
+    `not_ready` says what kept pods from getting ready (then nothing was probed); `unmeasured` what
+    kept the probe from measuring. `ageing` and `router` are the probe's own records.
+    """
+
+    pairs: list[PairEvidence] = field(default_factory=list)
+    router: dict[str, Any] | None = None
+    ageing: dict[str, Any] | None = None
+    not_ready: str | None = None
+    unmeasured: str | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read_evidence(content: dict[str, Any]) -> Evidence:
+    """The probe's printed JSON as Evidence."""
+    return Evidence(
+        pairs=[
+            PairEvidence(
+                prefill=pair["prefill"],
+                decode=pair["decode"],
+                fresh=[Sample(**sample) for sample in pair["fresh"]],
+                aged=[Sample(**sample) for sample in pair["aged"]],
+                error=pair["error"],
+            )
+            for pair in content["pairs"]
+        ],
+        router=content.get("router"),
+        ageing=content.get("ageing"),
+        seconds=dict(content.get("seconds", {})),
+    )
+
+
+def figures(samples: Sequence[Sample]) -> Figures | None:
+    """Mean and 90th percentile over the samples that moved something; None when none did."""
+    moved = [sample for sample in samples if sample.moved]
+    if not moved:
+        return None
+    times = sorted(sample.ms or 0.0 for sample in moved)
+    return Figures(
+        samples=len(moved),
+        mean_ms=statistics.fmean(times),
+        p90_ms=percentile(times, 0.9),
+        mean_bytes=statistics.fmean(sample.bytes or 0.0 for sample in moved),
+        mean_descriptors=statistics.fmean(sample.descriptors or 0.0 for sample in moved),
+        mean_post_ms=statistics.fmean(sample.post_ms or 0.0 for sample in moved),
+    )
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """Nearest rank: the smallest value that at least `share` of the values do not exceed."""
+    rank = max(1, -(-int(share * 1000) * len(ordered) // 1000))
+    return ordered[rank - 1]
+
+
+def worst_case_descriptors(fresh: Figures, tokens: int, block_size: int) -> float:
+    """Descriptors when no two blocks are neighbours: each block of each region is its own.
+
+    A fresh engine's blocks lie side by side, so its transfer needs one descriptor per region
+    (a layer's keys and values); an aged one's need one per block and region at worst. Source:
+    measured on vLLM 0.30 with NIXL 1.4 (docs/explanation/gate.md).
+    """
+    blocks = -(-tokens // block_size)
+    return max(fresh.mean_descriptors * blocks, fresh.mean_descriptors)
+
+
+def estimate_aged(fresh: Figures, tokens: int, block_size: int) -> Figures:
+    """What an aged cache would take, from the time that posting one descriptor took."""
+    worst = worst_case_descriptors(fresh, tokens, block_size)
+    per_descriptor_ms = fresh.mean_post_ms / fresh.mean_descriptors if fresh.mean_descriptors else 0.0
+    added_ms = (worst - fresh.mean_descriptors) * per_descriptor_ms
+    return Figures(
+        samples=fresh.samples,
+        mean_ms=fresh.mean_ms + added_ms,
+        p90_ms=fresh.p90_ms + added_ms,
+        mean_bytes=fresh.mean_bytes,
+        mean_descriptors=worst,
+        mean_post_ms=fresh.mean_post_ms + added_ms,
+        estimated=True,
+    )

@@ -1,0 +1,153 @@
+"""One gate from readiness to evidence: wait for the pods, pair them, run the probe.
+
+Knows no Pulumi. What goes wrong on the way becomes part of the evidence, in words: a release that
+never gets ready is evidence against it, a probe that can't run is not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from components.release.cluster import Cluster, ClusterFault, Pod, describe
+from components.release.evidence import Evidence, read_evidence
+from components.release.release import ROUTER, Expectation
+
+POLL_S = 1.0
+SAY_EVERY_S = 10.0
+MAX_PAIRS = 16
+"""Pairs probed at most: every pod is covered, in as few pairs as that takes."""
+AGE_AUTO_LIMIT_S = 120
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ProbeSettings:
+    """How to measure; times in seconds."""
+
+    samples: int
+    prompt_tokens: int
+    answer_tokens: int
+    age: str
+    ready_limit_s: int
+    probe_limit_s: int
+
+
+def measure(cluster: Cluster, release_id: str, expectation: Expectation, probe: ProbeSettings,
+            replicas: dict[str, int], probe_pod: dict[str, Any], say: Say) -> Evidence:  # fmt: skip
+    """Wait for `replicas` pods a tier and measure every one of them."""
+    started = time.monotonic()
+    try:
+        pods = wait_ready(cluster, release_id, replicas, probe.ready_limit_s, say)
+        ready_s = time.monotonic() - started
+        if isinstance(pods, str):
+            return Evidence(not_ready=pods, seconds={"ready": ready_s})
+        say("all pods are ready: measuring the KV transfer")
+        plan = probe_plan(pods, expectation, probe)
+        found = cluster.run_probe(
+            f"probe-{release_id}", probe_pod, plan, probe.probe_limit_s, say
+        )
+        evidence = read_evidence(found)
+        verdict_s = time.monotonic() - started - ready_s
+        return replace(evidence, seconds={**evidence.seconds, "ready": ready_s, "probe": verdict_s})
+    except ClusterFault as fault:
+        return Evidence(unmeasured=str(fault), seconds={"all": time.monotonic() - started})
+
+
+def wait_ready(cluster: Cluster, release_id: str, replicas: dict[str, int], limit_s: int, say: Say) -> list[Pod] | str:
+    """The release's pods once all of them are ready, or what keeps them from it."""
+    started, said = time.monotonic(), -SAY_EVERY_S
+    while True:
+        pods = cluster.pods(release_id)
+        waited = time.monotonic() - started
+        if _complete(pods, replicas):
+            return pods
+        if stuck := next((pod for pod in pods if pod.trouble), None):
+            words = cluster.last_words(stuck.name)
+            return f"pod {stuck.name} does not start: {stuck.trouble}" + (f"; its log: {words}" if words else "")
+        if waited > limit_s:
+            waiting = [pod for pod in pods if not pod.ready]
+            return f"not ready within {limit_s} s: {describe(waiting) or 'no pods were created'}"
+        if waited - said >= SAY_EVERY_S:
+            said = waited
+            count = sum(pod.ready for pod in pods)
+            say(f"waiting for release {release_id}: {count} of {sum(replicas.values())} pods ready, {waited:.0f} s")
+        time.sleep(POLL_S)
+
+
+def wait_gone(cluster: Cluster, release_id: str, limit_s: int) -> None:
+    """Wait until no pod of the release is left, ending ones included."""
+    deadline = time.monotonic() + limit_s
+    while cluster.any_pods(release_id):
+        if time.monotonic() > deadline:
+            raise ClusterFault(f"pods of release {release_id} did not end within {limit_s} s")
+        time.sleep(POLL_S)
+
+
+def _complete(pods: list[Pod], replicas: dict[str, int]) -> bool:
+    return all(
+        sum(pod.ready for pod in pods if pod.tier == tier) == count
+        and sum(1 for pod in pods if pod.tier == tier) == count
+        for tier, count in replicas.items()
+    )
+
+
+def cover(left: list[Pod], right: list[Pod]) -> list[tuple[Pod, Pod]]:
+    """Pairs in which every pod of both lists occurs: as many as the longer list has."""
+    if not left or not right:
+        return []
+    count = max(len(left), len(right))
+    return [(left[i % len(left)], right[i % len(right)]) for i in range(count)][:MAX_PAIRS]
+
+
+def probe_plan(pods: list[Pod], expectation: Expectation, probe: ProbeSettings) -> dict[str, Any]:
+    """The probe's plan (see probe.py) for these pods."""
+
+    def of(tier: str) -> list[Pod]:
+        return sorted((pod for pod in pods if pod.tier == tier), key=lambda pod: pod.name)
+
+    def target(pod: Pod) -> dict[str, str]:
+        return {"name": pod.name, "url": f"http://{pod.ip}:{expectation.engine_port}"}
+
+    pairs = cover(of("prefill"), of("decode"))
+    router = of(ROUTER)
+    age_limit_s = AGE_AUTO_LIMIT_S if probe.age == "auto" else 0 if probe.age == "off" else int(probe.age)
+    return {
+        "pairs": [[target(prefill), target(decode)] for prefill, decode in pairs],
+        "router": f"http://{router[0].ip}:{expectation.router_port}" if router else None,
+        "model": expectation.model,
+        "vocabulary": expectation.vocabulary,
+        "prompt_tokens": probe.prompt_tokens,
+        "answer_tokens": probe.answer_tokens,
+        "samples": probe.samples,
+        "age": {"mode": "off" if probe.age == "off" else "on", "limit_s": age_limit_s},
+        "max_model_len": expectation.max_model_len,
+        "request_limit_s": 60,
+    }
+
+
+def probe_pod(engine_pod: dict[str, Any]) -> dict[str, Any]:
+    """The probe's pod: an engine's image, placement and identity, with the probe as its command."""
+    engine = engine_pod["containers"][0]
+    name = {"name": "plan", "mountPath": "/plan", "readOnly": True}
+    container = {
+        "name": "probe",
+        "image": engine["image"],
+        "imagePullPolicy": engine["imagePullPolicy"],
+        "command": ["python3", "-I", "-S", "/plan/probe.py", "/plan/plan.json"],
+        "resources": {
+            "requests": {"cpu": "50m", "memory": "128Mi"},
+            "limits": {"memory": "512Mi"},
+        },
+        "securityContext": engine["securityContext"],
+        "volumeMounts": [name],
+    }
+    kept = ("nodeSelector", "securityContext", "enableServiceLinks", "automountServiceAccountToken")
+    return {
+        **{key: engine_pod[key] for key in kept},
+        "restartPolicy": "Never",
+        "containers": [container],
+    }

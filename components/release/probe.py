@@ -1,0 +1,315 @@
+"""The probe: measure KV transfers pair by pair from inside the cluster.
+
+Runs as a Job on the release's own image, on the standard library alone. Reads a plan (JSON, its
+path is the only argument) and prints its evidence as the last line, after `EVIDENCE `. It judges
+nothing: what it could not measure, it says so.
+
+Plan:   pairs [[prefill, decode], ...] (each {name, url}), router url or null, model, vocabulary,
+        prompt_tokens, answer_tokens, samples, age {mode: off|on, limit_s}, max_model_len,
+        request_limit_s
+Evidence: {"pairs": [{prefill, decode, fresh: [sample], aged: [sample], error}], "router": {...},
+        "ageing": {...}, "seconds": {...}}
+Sample: {tokens, ms, post_ms, bytes, descriptors, transfers, failed, external_tokens,
+        prefill_tokens, prefill_ms, decode_ms, answer, reference}
+
+Metric names: vllm 0.32 `distributed/kv_transfer/kv_connector/v1/nixl/stats.py` and
+`v1/metrics/loggers.py`. With a pulling connector the decoder owns the transfer metrics.
+"""
+
+import json
+import random
+import re
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+WARM_UP_TOKENS = 48
+SETTLE_LIMIT_S = 3.0
+AGEING_STREAMS = 4
+AGEING_MARGIN = 1.25  # pass a quarter more tokens than the cache holds: it has wrapped for sure
+DECODER = {
+    "ms": ("vllm:nixl_xfer_time_seconds_sum", 1000.0),
+    "post_ms": ("vllm:nixl_post_time_seconds_sum", 1000.0),
+    "bytes": ("vllm:nixl_bytes_transferred_sum", 1),
+    "descriptors": ("vllm:nixl_num_descriptors_sum", 1),
+    "transfers": ("vllm:nixl_xfer_time_seconds_count", 1),
+    "failed": ("vllm:nixl_num_failed_transfers_total", 1),
+    "external_tokens": ('vllm:prompt_tokens_by_source_total{source="external_kv_transfer"}', 1),
+}
+LINE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)$")
+LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+class CannotMeasure(Exception):
+    """Something that the measurement needs is missing or does not answer."""
+
+
+class Client:
+    """HTTP on one set of limits. Every failure is a CannotMeasure or carries the server's answer."""
+
+    def __init__(self, limit_s):
+        self.limit_s = limit_s
+
+    def get(self, url):
+        return self._send(urllib.request.Request(url)).decode()
+
+    def post(self, url, body):
+        request = urllib.request.Request(
+            url, json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        return json.loads(self._send(request))
+
+    def _send(self, request):
+        try:
+            with urllib.request.urlopen(request, timeout=self.limit_s) as response:
+                return response.read()
+        except urllib.error.HTTPError as error:
+            text = error.read().decode(errors="replace")[:300]
+            raise CannotMeasure(f"{request.full_url} answered {error.code}: {text}") from None
+        except OSError as error:
+            raise CannotMeasure(f"{request.full_url} does not answer: {error}") from None
+
+
+def parse_metrics(text):
+    """Prometheus text to {name: [(labels, value)]}."""
+    series = {}
+    for line in text.splitlines():
+        match = LINE.match(line)
+        if match and not line.startswith("#"):
+            labels = dict(LABEL.findall(match[2] or ""))
+            series.setdefault(match[1], []).append((labels, float(match[3])))
+    return series
+
+
+def total(series, wanted):
+    """The sum of a series over all label sets that match; None when the series is missing."""
+    name, _, selector = wanted.partition("{")
+    if name not in series:
+        return None
+    needed = dict(LABEL.findall(selector))
+    return sum(v for labels, v in series[name] if needed.items() <= labels.items())
+
+
+def counters(client, url):
+    """The decoder's transfer counters. A missing series is None, and a page without vLLM's own
+    series can't be measured at all."""
+    series = parse_metrics(client.get(f"{url}/metrics"))
+    if not any(name.startswith("vllm:") for name in series):
+        raise CannotMeasure(f"{url}/metrics has no vLLM series: are its statistics switched off?")
+    read = {key: total(series, name) for key, (name, _) in DECODER.items()}
+    read["prompt_tokens"] = total(series, "vllm:prompt_tokens_total")
+    return read
+
+
+def random_prompt(plan, tokens):
+    """Token ids drawn at random, from the first on, so that no prefix cache can hold any of it.
+    The first and last ids of a vocabulary may be special; they are left out."""
+    low, high = 256, max(plan["vocabulary"] - 256, 512)
+    return [random.randrange(low, high) for _ in range(tokens)]
+
+
+def complete(client, url, plan, prompt, tokens, params=None):
+    body = {
+        "model": plan["model"],
+        "prompt": prompt,
+        "max_tokens": tokens,
+        "temperature": 0,
+        "ignore_eos": True,
+    }
+    if params is not None:
+        body["kv_transfer_params"] = params
+    return client.post(f"{url}/v1/completions", body)
+
+
+def transfer(client, plan, pair, prompt, tokens):
+    """One disaggregated request: prefill on one pod, then decode on the other. Returns
+    (answer text, prefill ms, decode ms)."""
+    prefill, decode = pair
+    started = time.monotonic()
+    asked = {
+        "do_remote_decode": True, "do_remote_prefill": False, "remote_engine_id": None,
+        "remote_block_ids": None, "remote_host": None, "remote_port": None,
+    }  # fmt: skip
+    first = complete(client, prefill["url"], plan, prompt, 1, asked)
+    middle = time.monotonic()
+    second = complete(
+        client, decode["url"], plan, prompt, tokens, first.get("kv_transfer_params") or {}
+    )
+    ended = time.monotonic()
+    return second["choices"][0]["text"], (middle - started) * 1000, (ended - middle) * 1000
+
+
+def settled(client, url, before):
+    """The counters after a request: vLLM publishes them with a later engine step."""
+    deadline = time.monotonic() + SETTLE_LIMIT_S
+    while True:
+        after = counters(client, url)
+        if (after["transfers"] or 0) > (before["transfers"] or 0) or time.monotonic() > deadline:
+            return after
+        time.sleep(0.02)
+
+
+def sample(client, plan, pair):
+    """Measure one transfer with a fresh prompt, one request at a time."""
+    prefill, decode = pair
+    prompt = random_prompt(plan, plan["prompt_tokens"])
+    served = counters(client, prefill["url"])["prompt_tokens"] or 0
+    before = counters(client, decode["url"])
+    answer, prefill_ms, decode_ms = transfer(client, plan, pair, prompt, plan["answer_tokens"])
+    after = settled(client, decode["url"], before)
+    prefilled = (counters(client, prefill["url"])["prompt_tokens"] or 0) - served
+    result = {
+        key: None if after[key] is None else (after[key] - (before[key] or 0)) * factor
+        for key, (_, factor) in DECODER.items()
+    }
+    # The prefiller answers from the KV cache that it computed itself: what collocated serving says.
+    reference = complete(client, prefill["url"], plan, prompt, plan["answer_tokens"])
+    return result | {
+        "tokens": len(prompt),
+        "prefill_tokens": prefilled,
+        "prefill_ms": prefill_ms,
+        "decode_ms": decode_ms,
+        "answer": answer,
+        "reference": reference["choices"][0]["text"],
+    }
+
+
+def warm_up(client, plan, pair, warm):
+    """Send each pod one plain request (a decoder on a CPU with AMX dies if its first request
+    carries remote KV) and the pair one transfer, which is discarded: it pays for the handshake."""
+    for pod in pair:
+        if pod["name"] not in warm:
+            complete(client, pod["url"], plan, random_prompt(plan, WARM_UP_TOKENS), 2)
+            warm.add(pod["name"])
+    transfer(client, plan, pair, random_prompt(plan, plan["prompt_tokens"]), 2)
+
+
+def cache_tokens(client, url):
+    """How many tokens the pod's KV cache holds."""
+    series = parse_metrics(client.get(f"{url}/metrics"))
+    infos = series.get("vllm:cache_config_info")
+    if not infos:
+        raise CannotMeasure(f"{url}/metrics has no vllm:cache_config_info")
+    labels = infos[0][0]
+    return int(labels["num_gpu_blocks"]) * int(labels["block_size"])
+
+
+def age(client, plan, pairs):
+    """Load every pair until more tokens have passed than its caches hold. Returns what was done;
+    `complete` says whether every cache has wrapped."""
+    started = time.monotonic()
+    deadline = started + plan["age"]["limit_s"]
+    needed = {pod["name"]: cache_tokens(client, pod["url"]) for pair in pairs for pod in pair}
+    passed = dict.fromkeys(needed, 0)
+    lock = threading.Lock()
+    errors = []
+
+    def wanting():
+        for pair in pairs:
+            if any(passed[pod["name"]] < needed[pod["name"]] * AGEING_MARGIN for pod in pair):
+                return pair
+        return None
+
+    def load():
+        generator = random.Random()
+        while time.monotonic() < deadline and not errors:
+            with lock:
+                pair = wanting()
+                if pair is None:
+                    return
+                longest = plan["max_model_len"] - 64
+                tokens = generator.randrange(min(64, longest // 2), longest)
+                for pod in pair:
+                    passed[pod["name"]] += tokens
+            try:
+                transfer(client, plan, pair, random_prompt(plan, tokens), generator.randrange(1, 24))
+            except CannotMeasure as error:
+                errors.append(str(error))
+
+    streams = [threading.Thread(target=load) for _ in range(AGEING_STREAMS)]
+    for stream in streams:
+        stream.start()
+    for stream in streams:
+        stream.join()
+    wrapped = all(passed[name] >= needed[name] * AGEING_MARGIN for name in needed)
+    return {
+        "complete": wrapped and not errors,
+        "seconds": time.monotonic() - started,
+        "cache_tokens": max(needed.values()),
+        "passed_tokens": min(passed.values()),
+        "error": errors[0] if errors else None,
+    }
+
+
+def measure_pairs(client, plan, results, key):
+    """Take the samples of every pair; a pair that can't be measured says why and is left."""
+    for result, pair in zip(results, plan["pairs"], strict=True):
+        if result["error"]:
+            continue
+        try:
+            for number in range(plan["samples"]):
+                result[key].append(sample(client, plan, pair))
+                say(f"{pair[0]['name']} -> {pair[1]['name']}: {key} sample {number + 1}")
+        except CannotMeasure as error:
+            result["error"] = str(error)
+
+
+def through_router(client, plan):
+    """One request through the release's own router: the decoders must receive its prompt as KV."""
+    decoders = {decode["name"]: decode["url"] for _, decode in plan["pairs"]}
+    prompt = random_prompt(plan, plan["prompt_tokens"])
+
+    def received():
+        return sum(counters(client, url)["external_tokens"] or 0 for url in decoders.values())
+
+    try:
+        before = received()
+        complete(client, plan["router"], plan, prompt, plan["answer_tokens"])
+        deadline = time.monotonic() + SETTLE_LIMIT_S
+        while received() == before and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return {"tokens": len(prompt), "external_tokens": received() - before, "error": None}
+    except CannotMeasure as error:
+        return {"tokens": len(prompt), "external_tokens": 0, "error": str(error)}
+
+
+def probe(plan):
+    """Warm up, measure fresh, age, measure again, and ask the router once."""
+    client = Client(plan["request_limit_s"])
+    results = [
+        {"prefill": p["name"], "decode": d["name"], "fresh": [], "aged": [], "error": None}
+        for p, d in plan["pairs"]
+    ]
+    evidence = {"pairs": results, "router": None, "ageing": None, "seconds": {}}
+    started, warm = time.monotonic(), set()
+    for result, pair in zip(results, plan["pairs"], strict=True):
+        try:
+            warm_up(client, plan, pair, warm)
+        except CannotMeasure as error:
+            result["error"] = str(error)
+    measure_pairs(client, plan, results, "fresh")
+    if plan["router"]:
+        evidence["router"] = through_router(client, plan)
+    evidence["seconds"]["fresh"] = time.monotonic() - started
+    measurable = [p for r, p in zip(results, plan["pairs"], strict=True) if r["error"] is None]
+    if plan["age"]["mode"] == "on" and measurable:
+        say("ageing the KV cache")
+        try:
+            evidence["ageing"] = age(client, plan, measurable)
+        except CannotMeasure as error:
+            evidence["ageing"] = {"complete": False, "seconds": 0, "error": str(error)}
+        if evidence["ageing"]["complete"]:
+            measure_pairs(client, plan, results, "aged")
+    evidence["seconds"]["all"] = time.monotonic() - started
+    return evidence
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1]) as file:
+        print("EVIDENCE " + json.dumps(probe(json.load(file))), flush=True)

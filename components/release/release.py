@@ -1,0 +1,103 @@
+"""A release: everything one generation serves, rendered once and never rendered again.
+
+The id is the hash of the rendered pods and of what the gate expects of them. The ledger keeps the
+rendered pods, so that the live release is declared from what was proved, not from what a newer
+version of this program would render.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from components.serving.engine import engine_pod
+from components.serving.router import router_pod
+from components.serving.spec import TIERS, ServingSpec
+
+ID_LENGTH = 10
+ROUTER = "router"
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the gate compares its measurements with; all of it follows from the specification."""
+
+    topology: str
+    model: str
+    engine_port: int
+    router_port: int
+    block_size: int
+    max_model_len: int
+    vocabulary: int
+    kv_bytes_per_token: int
+
+
+@dataclass(frozen=True)
+class Release:
+    """`pods` maps each tier (engines and router) to its rendered pod specification."""
+
+    id: str
+    note: str
+    expectation: Expectation
+    pods: dict[str, dict[str, Any]]
+
+    @property
+    def engine_tiers(self) -> tuple[str, ...]:
+        return tuple(tier for tier in self.pods if tier != ROUTER)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(content: dict[str, Any]) -> Release:
+        return Release(
+            id=content["id"],
+            note=content["note"],
+            expectation=Expectation(**{k: _number(v) for k, v in content["expectation"].items()}),
+            pods=_whole_numbers(content["pods"]),
+        )
+
+
+def build_release(serving: ServingSpec) -> Release:
+    """Render every pod of a specification and give the result its id."""
+    tiers = TIERS[serving.topology]
+    engine = serving.tiers[tiers[0]].engine
+    expectation = Expectation(
+        topology=serving.topology,
+        model=serving.model.name,
+        engine_port=engine.port,
+        router_port=serving.router.port,
+        block_size=engine.block_size,
+        max_model_len=engine.max_model_len,
+        vocabulary=serving.model.vocabulary,
+        kv_bytes_per_token=serving.model.kv_bytes_per_token,
+    )
+    pods = {tier: engine_pod(serving, tier) for tier in tiers} | {ROUTER: router_pod(serving)}
+    content = {
+        "pods": pods,
+        "expectation": asdict(expectation),
+        "model": serving.model.digest,
+        "note": serving.note,
+    }
+    return Release(release_id(content), serving.note, expectation, pods)
+
+
+def release_id(content: dict[str, Any]) -> str:
+    """The first characters of the hash of the canonical JSON."""
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:ID_LENGTH]
+
+
+def _number(value: Any) -> Any:
+    """Undo what the engine does to numbers: it keeps all of them as floating point."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _whole_numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _whole_numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_whole_numbers(item) for item in value]
+    return _number(value)

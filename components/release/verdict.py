@@ -1,0 +1,309 @@
+"""Judge a gate: evidence and limits in, one verdict with one cause and one fix out. Pure.
+
+Three outcomes. `pass`: bytes moved, as many as the model's geometry says, fast, with the right
+answer. `fail`: the release was measured, or had its time, and does not serve. `inconclusive`: it
+could not be measured, which is never a pass and never the release's fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from components.hardware.geometry import transfer_bytes
+from components.release.evidence import (
+    Evidence,
+    Figures,
+    PairEvidence,
+    Sample,
+    estimate_aged,
+    figures,
+)
+
+Outcome = Literal["pass", "fail", "inconclusive"]
+BYTES_TOLERANCE = 0.05
+"""Moved bytes may differ from the geometry's expectation by this share."""
+ANSWER_SHARE = 0.5
+"""At least this share of answers must equal the prefiller's own. The last prompt token is computed
+again by the decoder, in another batch shape, so that near ties may fall the other way now and then;
+a wrong KV cache makes every answer differ."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the measurement is held against."""
+
+    limit_ms: float
+    block_size: int
+    kv_bytes_per_token: int
+    collocated: bool = False
+
+
+@dataclass(frozen=True)
+class PairResult:
+    """One pair's figures, for the table and the outputs."""
+
+    prefill: str
+    decode: str
+    fresh: Figures | None
+    aged: Figures | None
+    expected_bytes: int
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`message` says what was found and wanted; `fix` what to do. Times in milliseconds."""
+
+    outcome: Outcome
+    cause: str
+    message: str
+    fix: str
+    pairs: tuple[PairResult, ...] = ()
+    kv_transfer_ms: float | None = None
+    kv_transfer_aged_ms: float | None = None
+    aged_is_estimated: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A cause that applies: its outcome and words."""
+
+    outcome: Outcome
+    cause: str
+    message: str
+    fix: str
+
+
+Check = Callable[[Evidence, Limits], Finding | None]
+
+
+def judge(evidence: Evidence, limits: Limits) -> Verdict:
+    """The first check that finds something decides; a release that none finds fault with passes."""
+    results = tuple(_pair_result(pair, limits) for pair in evidence.pairs)
+    slowest_fresh = _slowest(result.fresh for result in results)
+    slowest_aged = _slowest(result.aged for result in results)
+    numbers = {
+        "pairs": results,
+        "kv_transfer_ms": slowest_fresh.mean_ms if slowest_fresh else None,
+        "kv_transfer_aged_ms": slowest_aged.mean_ms if slowest_aged else None,
+        "aged_is_estimated": bool(slowest_aged and slowest_aged.estimated),
+    }
+    for check in CHECKS:
+        if finding := check(evidence, limits):
+            verdict = Verdict(finding.outcome, finding.cause, finding.message, finding.fix)
+            return replace(verdict, **numbers)
+    if limits.collocated:
+        return Verdict("pass", "collocated", "collocated: no KV is transferred", "", **numbers)
+    message = f"KV transfer {_ms(slowest_fresh)} fresh, {_ms(slowest_aged)} aged"
+    return Verdict("pass", "fast", f"{message}; limit {limits.limit_ms:g} ms", "", **numbers)
+
+
+def _not_ready(evidence: Evidence, _: Limits) -> Finding | None:
+    if evidence.not_ready is None:
+        return None
+    return Finding(
+        "fail", "not-ready", evidence.not_ready,
+        "read the pod's message above; correct the configuration and run `pulumi up` again",
+    )  # fmt: skip
+
+
+def _unmeasured(evidence: Evidence, _: Limits) -> Finding | None:
+    if evidence.unmeasured is None:
+        return None
+    return Finding(
+        "inconclusive", "probe-failed", f"the probe could not measure: {evidence.unmeasured}",
+        "remove what stopped the probe and run `pulumi up` again: it measures once more",
+    )  # fmt: skip
+
+
+def _no_pairs(evidence: Evidence, limits: Limits) -> Finding | None:
+    if limits.collocated or evidence.pairs:
+        return None
+    return Finding(
+        "inconclusive", "no-pairs", "the probe found no pair of prefill and decode pods",
+        "check that both tiers have at least one replica and run `pulumi up` again",
+    )  # fmt: skip
+
+
+def _pair_unmeasured(evidence: Evidence, _: Limits) -> Finding | None:
+    for pair in evidence.pairs:
+        if pair.error or not pair.fresh:
+            return Finding(
+                "inconclusive", "pair-unmeasured",
+                f"{pair.prefill} -> {pair.decode}: could not measure: "
+                f"{pair.error or 'the probe took no sample'}",
+                "see the message; the release was not judged. Correct it and run `pulumi up` "
+                "again: it measures once more",
+            )  # fmt: skip
+    return None
+
+
+def _never_disaggregated(evidence: Evidence, _: Limits) -> Finding | None:
+    for pair in evidence.pairs:
+        still = [sample for sample in _samples(pair) if not sample.moved and not sample.failed]
+        if still:
+            found = (
+                "the decoder exports no transfer metrics: it runs without a connector"
+                if still[0].transfers is None
+                else "the decoder counted no transfer and computed the prompt again"
+            )
+            return Finding(
+                "fail", "never-disaggregated",
+                f"{pair.prefill} -> {pair.decode}: {len(still)} of {len(_samples(pair))} requests "
+                f"were answered with 200 OK but moved 0 bytes of KV cache; {found}",
+                "give both tiers the connector: look for an argument or an admission webhook that "
+                "overrides `--kv-transfer-config` on the decode tier",
+            )  # fmt: skip
+    return None
+
+
+def _failed_transfers(evidence: Evidence, _: Limits) -> Finding | None:
+    for pair in evidence.pairs:
+        failed = sum(sample.failed or 0 for sample in _samples(pair))
+        if failed:
+            return Finding(
+                "fail", "failed-transfers",
+                f"{pair.prefill} -> {pair.decode}: {failed:g} transfers failed",
+                "read the decoder's log for the handshake: image, model name, dtype and block size "
+                "must be the same on both tiers, and port and side channel reachable",
+            )  # fmt: skip
+    return None
+
+
+def _prefill_not_served(evidence: Evidence, _: Limits) -> Finding | None:
+    for pair in evidence.pairs:
+        if any(sample.prefill_tokens <= 0 for sample in _samples(pair)):
+            return Finding(
+                "fail", "prefill-not-served",
+                f"{pair.prefill} -> {pair.decode}: the prefiller's own counter shows no prompt",
+                "another pod answers at the prefiller's address: check labels and addresses",
+            )  # fmt: skip
+    return None
+
+
+def _wrong_bytes(evidence: Evidence, limits: Limits) -> Finding | None:
+    for pair in evidence.pairs:
+        for sample in _samples(pair):
+            expected = _expected_bytes(sample.tokens, limits)
+            found = sample.bytes or 0.0
+            if abs(found - expected) > expected * BYTES_TOLERANCE:
+                return Finding(
+                    "fail", "wrong-bytes",
+                    f"{pair.prefill} -> {pair.decode}: {found:,.0f} bytes moved for "
+                    f"{sample.tokens} tokens; the model's geometry says {expected:,}",
+                    "part of the prompt was computed again, or the KV cache has another dtype or "
+                    "layout than the stack file says: compare `engine.dtype` with the pods' logs",
+                )  # fmt: skip
+    return None
+
+
+def _wrong_answer(evidence: Evidence, _: Limits) -> Finding | None:
+    for pair in evidence.pairs:
+        samples = _samples(pair)
+        equal = sum(sample.answer == sample.reference for sample in samples)
+        if equal < len(samples) * ANSWER_SHARE:
+            return Finding(
+                "fail", "wrong-answer",
+                f"{pair.prefill} -> {pair.decode}: {len(samples) - equal} of {len(samples)} answers "
+                "after the transfer differ from the prefiller's own at temperature 0",
+                "the KV cache arrives damaged: check that both tiers run the same image and "
+                "attention backend, and compare with another transport",
+            )  # fmt: skip
+    return None
+
+
+def _slow(evidence: Evidence, limits: Limits) -> Finding | None:
+    for pair in evidence.pairs:
+        result = _pair_result(pair, limits)
+        fresh, judged = result.fresh, result.aged or result.fresh
+        if judged is None or fresh is None or judged.mean_ms < limits.limit_ms:
+            continue
+        found = (
+            f"{pair.prefill} -> {pair.decode}: KV transfer mean {judged.mean_ms:.0f} ms over "
+            f"{judged.samples} transfers{' (estimated)' if judged.estimated else ''}, "
+            f"limit {limits.limit_ms:g} ms; {judged.gb_per_s:.3f} GB/s"
+        )
+        if fresh.mean_ms < limits.limit_ms:
+            return Finding(
+                "fail", "fragmented-cache",
+                f"{found}; a fresh cache took {fresh.mean_ms:.0f} ms with "
+                f"{fresh.mean_descriptors:.0f} descriptors, the aged one {judged.mean_descriptors:.0f}",
+                "raise `engine.blockSize`: fewer, larger pieces for the same bytes",
+            )  # fmt: skip
+        return Finding(
+            "fail", "slow-link", found,
+            "the KV cache takes a slow path: on one host check peer access "
+            "(`nvidia-smi topo -p2p r`), between hosts the RDMA devices and `connector.backend`; "
+            "or shorten the probe's prompt if the link is as fast as it can be",
+        )  # fmt: skip
+    return None
+
+
+def _router_not_disaggregated(evidence: Evidence, limits: Limits) -> Finding | None:
+    router = evidence.router
+    if router is None:
+        return None
+    if router["error"]:
+        return Finding(
+            "fail", "router-failed", f"the release's router does not serve: {router['error']}",
+            "read the router's log; it must find the pods of its release by their labels",
+        )  # fmt: skip
+    if not limits.collocated and router["external_tokens"] <= 0:
+        return Finding(
+            "fail", "router-not-disaggregated",
+            f"a prompt of {router['tokens']} tokens through the router was answered, but no decoder "
+            "received its KV cache",
+            "the router sends requests to one tier only: check its arguments and that it sees both "
+            "tiers",
+        )  # fmt: skip
+    return None
+
+
+CHECKS: tuple[Check, ...] = (
+    _not_ready,
+    _unmeasured,
+    _no_pairs,
+    _failed_transfers,
+    _never_disaggregated,
+    _pair_unmeasured,
+    _prefill_not_served,
+    _wrong_bytes,
+    _wrong_answer,
+    _slow,
+    _router_not_disaggregated,
+)
+"""In order: what explains the others comes first."""
+
+
+def _samples(pair: PairEvidence) -> list[Sample]:
+    return [*pair.fresh, *pair.aged]
+
+
+def _expected_bytes(tokens: int, limits: Limits) -> int:
+    return transfer_bytes(tokens, limits.block_size, limits.kv_bytes_per_token)
+
+
+def _pair_result(pair: PairEvidence, limits: Limits) -> PairResult:
+    """A pair's figures; the aged ones estimated where the cache could not be aged."""
+    fresh, aged = figures(pair.fresh), figures(pair.aged)
+    tokens = pair.fresh[0].tokens if pair.fresh else 0
+    if fresh and aged is None:
+        aged = estimate_aged(fresh, tokens, limits.block_size)
+    return PairResult(
+        pair.prefill, pair.decode, fresh, aged, _expected_bytes(tokens, limits), pair.error
+    )
+
+
+def _slowest(candidates: Any) -> Figures | None:
+    return max((f for f in candidates if f), key=lambda f: f.mean_ms, default=None)
+
+
+def _ms(found: Figures | None) -> str:
+    if found is None:
+        return "-"
+    return f"{found.mean_ms:.1f} ms{' (estimated)' if found.estimated else ''}"

@@ -1,0 +1,34 @@
+"""Connector profiles: what vLLM is told about moving KV cache, for each side.
+
+One profile today, NIXL in pull mode: the decoder reads the prefiller's blocks.
+"""
+
+from __future__ import annotations
+
+import json
+
+from components.serving.spec import EngineTier, ServingSpec
+
+CONNECTORS = ("nixl",)
+BACKENDS = ("auto", "UCX", "LIBFABRIC")
+ROLES: dict[EngineTier, str] = {"prefill": "kv_producer", "decode": "kv_consumer"}
+NIXL_LEASE_S = 30
+"""How long a prefiller keeps blocks for a decoder (vllm 0.32 NIXL `kv_lease_duration`)."""
+
+
+def transfer_config(serving: ServingSpec, tier: EngineTier) -> str | None:
+    """The value of `--kv-transfer-config` for a tier; None where nothing is transferred.
+
+    `kv_load_failure_policy` is a top-level key: inside `kv_connector_extra_config` vLLM ignores it
+    without a word (vllm 0.32 `config/kv_transfer.py`).
+    """
+    if tier not in ROLES:
+        return None
+    config: dict[str, object] = {
+        "kv_connector": "NixlConnector",
+        "kv_role": ROLES[tier],
+        "kv_load_failure_policy": "fail",
+    }
+    if serving.connector_backend != "auto":
+        config["kv_connector_extra_config"] = {"backends": [serving.connector_backend]}
+    return json.dumps(config, sort_keys=True)

@@ -1,0 +1,128 @@
+"""Render the pod of a vLLM engine: prefill, decode or collocated. Pure; no Pulumi.
+
+The release's id is no part of the pod: containers read it from their own labels, so that the id can
+be the hash of what is rendered here.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from components.serving import pod
+from components.serving.connector import transfer_config
+from components.serving.spec import EngineTier, ServingSpec, TierSpec
+
+STARTUP_PERIOD_S = 2
+MODEL_MOUNT = "/models"
+PRESTOP_S = 5
+"""Time for endpoints to forget a pod before it is told to stop."""
+KILL_MARGIN_S = 15
+"""What a drained vLLM still needs to end (worker shutdown 5 s, vllm 0.32 `envs.py`)."""
+
+
+def engine_pod(serving: ServingSpec, tier: EngineTier) -> dict[str, Any]:
+    """The pod template's `spec` for one engine tier."""
+    spec = serving.tiers[tier]
+    container = {
+        "name": "vllm",
+        "image": serving.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-m", "vllm.entrypoints.cli.main", "serve", model_argument(serving)],
+        "args": engine_arguments(serving, tier),
+        "env": _environment(spec),
+        "ports": [
+            {"name": "http", "containerPort": spec.engine.port},
+            {"name": "side-channel", "containerPort": spec.engine.side_channel_port},
+        ],
+        "lifecycle": {"preStop": {"sleep": {"seconds": PRESTOP_S}}},
+        "resources": pod.resources(spec.resources),
+        "securityContext": pod.SECURITY_CONTEXT,
+        "volumeMounts": [*pod.SCRATCH_MOUNTS, *_model_mounts(serving)],
+        **_probes(spec),
+    }
+    return pod.pod_spec(
+        serving.placement,
+        container,
+        volumes=[*pod.scratch_volumes(spec.resources.shm), *_model_volumes(serving)],
+        grace_s=PRESTOP_S + spec.drain_s + KILL_MARGIN_S,
+    )
+
+
+def engine_arguments(serving: ServingSpec, tier: EngineTier) -> list[str]:
+    """vLLM's command-line arguments; the user's own come last and so win."""
+    spec = serving.tiers[tier]
+    engine = spec.engine
+    arguments = {
+        "--served-model-name": serving.model.name,
+        "--port": str(engine.port),
+        "--dtype": engine.dtype,
+        "--block-size": str(engine.block_size),
+        "--max-model-len": str(engine.max_model_len),
+        # vLLM's default of 0 kills a prefiller at once, with KV that nobody has read yet.
+        "--shutdown-timeout": str(spec.drain_s),
+    }
+    if engine.gpu_blocks:
+        arguments["--num-gpu-blocks-override"] = str(engine.gpu_blocks)
+    if serving.model.source.revision:
+        arguments["--revision"] = serving.model.source.revision
+    if config := transfer_config(serving, tier):
+        arguments["--kv-transfer-config"] = config
+    flags = ["--enforce-eager"] if engine.enforce_eager else []
+    return [*(part for pair in arguments.items() for part in pair), *flags, *spec.extra_args]
+
+
+def model_argument(serving: ServingSpec) -> str:
+    """What vLLM is told to load: a folder in the pod or a Hugging Face name.
+
+    Both tiers get the same words: NIXL's handshake compares them (vllm 0.32 NIXL `metadata.py`).
+    """
+    source = serving.model.source
+    if source.repository:
+        return source.repository
+    if source.folder:
+        return f"{MODEL_MOUNT}/{serving.model.name}"
+    return f"{MODEL_MOUNT}/{source.claim_path}".rstrip("/")
+
+
+def _environment(spec: TierSpec) -> list[dict[str, Any]]:
+    own = [
+        # Both the address that is bound and the one that is advertised to peers.
+        {"name": "VLLM_NIXL_SIDE_CHANNEL_HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": "VLLM_NIXL_SIDE_CHANNEL_PORT", "value": str(spec.engine.side_channel_port)},
+        *pod.HOME,
+    ]
+    return [*own, *({"name": name, "value": value} for name, value in sorted(spec.environment.items()))]
+
+
+def _probes(spec: TierSpec) -> dict[str, Any]:
+    """vLLM refuses connections until its engine is ready, so /health serves all three."""
+    health = {"httpGet": {"path": "/health", "port": "http"}, "timeoutSeconds": 5}
+    return {
+        "startupProbe": {
+            **health,
+            "periodSeconds": STARTUP_PERIOD_S,
+            "failureThreshold": math.ceil(spec.load_limit_s / STARTUP_PERIOD_S),
+        },
+        "readinessProbe": {**health, "periodSeconds": 5, "failureThreshold": 3},
+        # Three misses of ten seconds: a long prefill on few cores may delay an answer.
+        "livenessProbe": {**health, "periodSeconds": 10, "failureThreshold": 3},
+    }
+
+
+def _model_volumes(serving: ServingSpec) -> list[dict[str, Any]]:
+    source = serving.model.source
+    if source.folder:
+        return [{"name": "model", "hostPath": {"path": source.folder, "type": "Directory"}}]
+    if source.claim:
+        return [{"name": "model", "persistentVolumeClaim": {"claimName": source.claim, "readOnly": True}}]
+    return []
+
+
+def _model_mounts(serving: ServingSpec) -> list[dict[str, Any]]:
+    source = serving.model.source
+    if source.folder:
+        return [{"name": "model", "mountPath": f"{MODEL_MOUNT}/{serving.model.name}", "readOnly": True}]
+    if source.claim:
+        return [{"name": "model", "mountPath": MODEL_MOUNT, "readOnly": True}]
+    return []

@@ -1,0 +1,62 @@
+"""The parts that every pod of ours shares: security, scratch space, resources, placement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.serving.spec import PodPlacement, ResourceSpec
+
+SECURITY_CONTEXT: dict[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+SCRATCH_MOUNTS: list[dict[str, Any]] = [
+    {"name": "scratch", "mountPath": "/tmp"},
+    {"name": "shm", "mountPath": "/dev/shm"},
+]
+# Python looks a user without an account up by these; caches go where the pod may write.
+HOME: list[dict[str, Any]] = [
+    {"name": "HOME", "value": "/tmp"},
+    {"name": "USER", "value": "splitserve"},
+]
+
+
+def scratch_volumes(shm_size: str) -> list[dict[str, Any]]:
+    """A writable /tmp, and /dev/shm of the size that vLLM's workers need to exchange tensors."""
+    return [
+        {"name": "scratch", "emptyDir": {}},
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm_size}},
+    ]
+
+
+def resources(spec: ResourceSpec) -> dict[str, Any]:
+    extended = {name: str(count) for name, count in spec.extended.items()}
+    limits = {"memory": spec.memory, **extended}
+    if spec.cpu_limit:
+        limits["cpu"] = spec.cpu_limit
+    return {"requests": {"cpu": spec.cpu, "memory": spec.memory, **extended}, "limits": limits}
+
+
+def pod_spec(
+    placement: PodPlacement,
+    container: dict[str, Any],
+    volumes: list[dict[str, Any]],
+    grace_s: int,
+) -> dict[str, Any]:
+    """A pod of one container. Service links are off: a Service named `vllm` would set VLLM_PORT."""
+    return {
+        "containers": [container],
+        "volumes": volumes,
+        "enableServiceLinks": False,
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": grace_s,
+        "nodeSelector": dict(placement.node_selector),
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": placement.run_as_user,
+            "runAsGroup": placement.run_as_user,
+            "fsGroup": placement.run_as_user,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }

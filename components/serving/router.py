@@ -1,0 +1,92 @@
+"""Render the router's pod: vllm-router, which finds the engines of its own release by label.
+
+Flags: vllm-router 0.1.17 `router_args.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.serving import pod
+from components.serving.engine import KILL_MARGIN_S, PRESTOP_S
+from components.serving.labels import RELEASE_LABEL, TIER_LABEL
+from components.serving.spec import ServingSpec
+
+SERVICE_ACCOUNT = "splitserve-router"
+
+
+def router_pod(serving: ServingSpec) -> dict[str, Any]:
+    """The pod template's `spec` for the router of a release."""
+    router = serving.router
+    container = {
+        "name": "router",
+        "image": router.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-m", "vllm_router.launch_router"],
+        "args": router_arguments(serving),
+        "env": [
+            {"name": "RELEASE", "valueFrom": _field(f"metadata.labels['{RELEASE_LABEL}']")},
+            {"name": "NAMESPACE", "valueFrom": _field("metadata.namespace")},
+            *pod.HOME,
+        ],
+        "ports": [
+            {"name": "http", "containerPort": router.port},
+            {"name": "metrics", "containerPort": router.metrics_port},
+        ],
+        "lifecycle": {"preStop": {"sleep": {"seconds": PRESTOP_S}}},
+        "resources": pod.resources(router.resources),
+        "securityContext": pod.SECURITY_CONTEXT,
+        "volumeMounts": pod.SCRATCH_MOUNTS,
+        "readinessProbe": {
+            "httpGet": {"path": "/health", "port": "http"},
+            "periodSeconds": 2,
+            "timeoutSeconds": 5,
+        },
+        "livenessProbe": {
+            "httpGet": {"path": "/liveness", "port": "http"},
+            "initialDelaySeconds": 10,
+            "periodSeconds": 10,
+            "timeoutSeconds": 5,
+        },
+    }
+    spec = pod.pod_spec(
+        serving.placement,
+        container,
+        volumes=pod.scratch_volumes(router.resources.shm),
+        grace_s=PRESTOP_S + router.drain_s + KILL_MARGIN_S,
+    )
+    # It asks the API server for the engines' pods, so it is the one pod with a token.
+    return spec | {"serviceAccountName": SERVICE_ACCOUNT, "automountServiceAccountToken": True}
+
+
+def router_arguments(serving: ServingSpec) -> list[str]:
+    """vllm-router's arguments; `$(RELEASE)` and `$(NAMESPACE)` are filled in by the kubelet."""
+    router = serving.router
+    engine_port = next(iter(serving.tiers.values())).engine.port
+    common = {
+        "--host": "0.0.0.0",
+        "--port": str(router.port),
+        "--prometheus-host": "0.0.0.0",
+        "--prometheus-port": str(router.metrics_port),
+        "--policy": router.policy,
+        "--service-discovery-namespace": "$(NAMESPACE)",
+        "--service-discovery-port": str(engine_port),
+    }
+    arguments = ["--service-discovery", *(part for pair in common.items() for part in pair)]
+    if serving.topology == "collocated":
+        return [*arguments, "--selector", *_selector("collocated")]
+    return [
+        *arguments,
+        "--vllm-pd-disaggregation",
+        *("--kv-connector", serving.connector),
+        *("--prefill-selector", *_selector("prefill")),
+        *("--decode-selector", *_selector("decode")),
+    ]
+
+
+def _selector(tier: str) -> list[str]:
+    return [f"{RELEASE_LABEL}=$(RELEASE)", f"{TIER_LABEL}={tier}"]
+
+
+def _field(path: str) -> dict[str, Any]:
+    return {"fieldRef": {"fieldPath": path}}

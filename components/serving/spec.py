@@ -1,0 +1,116 @@
+"""What a release serves: the typed specification from which every pod is rendered.
+
+Immutable and free of Pulumi. Replica counts are no part of it: they are capacity, not release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Topology = Literal["prefill-decode", "collocated"]
+EngineTier = Literal["prefill", "decode", "collocated"]
+
+TIERS: dict[Topology, tuple[EngineTier, ...]] = {
+    "prefill-decode": ("prefill", "decode"),
+    "collocated": ("collocated",),
+}
+"""The engine tiers of each topology; a router stands in front of them in every one."""
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where pods find the model: exactly one of the three is set.
+
+    `folder` is a folder of the node, `claim` a PersistentVolumeClaim with the model at `claim_path`
+    inside, `repository` a Hugging Face name at `revision`.
+    """
+
+    folder: str | None = None
+    claim: str | None = None
+    claim_path: str = ""
+    repository: str | None = None
+    revision: str | None = None
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """The served model. `digest` identifies a folder's content, so that new files are a release."""
+
+    name: str
+    source: ModelSource
+    digest: str
+    kv_bytes_per_token: int
+    vocabulary: int
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """vLLM's arguments that decide memory layout and speed; they must match between tiers."""
+
+    dtype: str
+    block_size: int
+    max_model_len: int
+    gpu_blocks: int | None
+    enforce_eager: bool
+    port: int
+    side_channel_port: int
+
+
+@dataclass(frozen=True)
+class ResourceSpec:
+    """Requests and limits of one container; `extended` are device resources by name."""
+
+    cpu: str
+    memory: str
+    cpu_limit: str | None = None
+    shm: str = "1Gi"
+    extended: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TierSpec:
+    """One engine tier."""
+
+    engine: EngineSpec
+    resources: ResourceSpec
+    environment: Mapping[str, str]
+    extra_args: tuple[str, ...]
+    load_limit_s: int
+    """How long loading the model may take before the start-up probe gives up."""
+    drain_s: int
+    """vLLM's `--shutdown-timeout`: how long running requests may go on after SIGTERM."""
+
+
+@dataclass(frozen=True)
+class RouterSpec:
+    image: str
+    port: int
+    metrics_port: int
+    policy: str
+    resources: ResourceSpec
+    drain_s: int
+
+
+@dataclass(frozen=True)
+class PodPlacement:
+    """Where the pods may run and as whom."""
+
+    node_selector: Mapping[str, str]
+    run_as_user: int
+
+
+@dataclass(frozen=True)
+class ServingSpec:
+    """Everything that is the same for one release."""
+
+    topology: Topology
+    image: str
+    model: ModelSpec
+    connector: str
+    connector_backend: str
+    tiers: Mapping[str, TierSpec]
+    router: RouterSpec
+    placement: PodPlacement
+    note: str
