@@ -85,28 +85,6 @@ class Model(Section):
         return self
 
 
-class Engine(Section):
-    """vLLM's arguments, equal in both tiers unless a tier overrides them."""
-
-    dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
-    block_size: Positive = 128
-    max_model_len: Positive = 8192
-    gpu_blocks: Positive | None = None
-    enforce_eager: bool = False
-    port: Port = 8000
-    side_channel_port: Port = 5600
-    load_limit_s: Positive = 600
-
-
-class EngineOverride(Section):
-    """What one tier sets differently; parity is checked after merging."""
-
-    dtype: Literal["bfloat16", "float16", "float32"] | None = None
-    block_size: Positive | None = None
-    max_model_len: Positive | None = None
-    gpu_blocks: Positive | None = None
-
-
 class Resources(Section):
     cpu: str = "4"
     cpu_limit: str | None = None
@@ -121,13 +99,39 @@ class RouterResources(Resources):
     shm: str = "64Mi"
 
 
+class Engine(Section):
+    """vLLM's arguments, equal in both tiers unless a tier overrides them."""
+
+    dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
+    block_size: Positive = 128
+    max_model_len: Positive = 8192
+    gpu_blocks: Positive | None = None
+    enforce_eager: bool = False
+    port: Port = 8000
+    side_channel_port: Port = 5600
+    load_limit_s: Positive = 600
+    resources: Resources = Resources()
+    environment: dict[str, str] = {}
+
+
+class EngineOverride(Section):
+    """What one tier sets differently; parity is checked after merging."""
+
+    dtype: Literal["bfloat16", "float16", "float32"] | None = None
+    block_size: Positive | None = None
+    max_model_len: Positive | None = None
+    gpu_blocks: Positive | None = None
+
+
 class Tier(Section):
     """An engine tier."""
 
     replicas: Positive = 1
-    resources: Resources = Resources()
+    resources: Resources | None = None
+    """In place of `engine.resources`."""
     engine: EngineOverride = EngineOverride()
     environment: dict[str, str] = {}
+    """Added to `engine.environment`."""
     extra_args: list[str] = []
     drain_s: Positive = 45
 

@@ -87,27 +87,12 @@ class Cluster:
         except HTTPError as error:
             raise ClusterFault(f"Deployment {name}: {error}") from None
 
-    def pods(self, release_id: str) -> list[Pod]:
-        """The release's pods, without those that are being deleted."""
+    def pods(self, release_id: str, *, ending: bool = False) -> list[Pod]:
+        """The release's pods; with `ending` also those that are being deleted."""
         selector = f"{RELEASE_LABEL}={release_id},{TIER_LABEL}"
-        found = _call(
-            f"pods of release {release_id}",
-            lambda: self.core.list_namespaced_pod(
-                self.namespace, label_selector=selector, _request_timeout=CALL_LIMIT_S
-            ),
-        )
-        return [_read_pod(pod) for pod in found.items if pod.metadata.deletion_timestamp is None]
-
-    def any_pods(self, release_id: str) -> bool:
-        """Whether any pod of the release is left, one that is ending included."""
-        selector = f"{RELEASE_LABEL}={release_id},{TIER_LABEL}"
-        found = _call(
-            f"pods of release {release_id}",
-            lambda: self.core.list_namespaced_pod(
-                self.namespace, label_selector=selector, _request_timeout=CALL_LIMIT_S
-            ),
-        )
-        return bool(found.items)
+        found = _call(f"pods of release {release_id}", lambda: self.core.list_namespaced_pod(
+            self.namespace, label_selector=selector, _request_timeout=CALL_LIMIT_S))  # fmt: skip
+        return [_read_pod(p) for p in found.items if ending or p.metadata.deletion_timestamp is None]
 
     def last_words(self, pod: str) -> str:
         """The last line that looks like an error in the pod's log, of its previous run first."""

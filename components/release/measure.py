@@ -81,7 +81,7 @@ def wait_ready(cluster: Cluster, release_id: str, replicas: dict[str, int], limi
 def wait_gone(cluster: Cluster, release_id: str, limit_s: int) -> None:
     """Wait until no pod of the release is left, ending ones included."""
     deadline = time.monotonic() + limit_s
-    while cluster.any_pods(release_id):
+    while cluster.pods(release_id, ending=True):
         if time.monotonic() > deadline:
             raise ClusterFault(f"pods of release {release_id} did not end within {limit_s} s")
         time.sleep(POLL_S)
@@ -114,7 +114,7 @@ def probe_plan(pods: list[Pod], expectation: Expectation, probe: ProbeSettings) 
 
     pairs = cover(of("prefill"), of("decode"))
     router = of(ROUTER)
-    age_limit_s = AGE_AUTO_LIMIT_S if probe.age == "auto" else 0 if probe.age == "off" else int(probe.age)
+    age_limit_s = AGE_AUTO_LIMIT_S if probe.age == "auto" else 0 if probe.age == "off" else int(float(probe.age))
     return {
         "pairs": [[target(prefill), target(decode)] for prefill, decode in pairs],
         "router": f"http://{router[0].ip}:{expectation.router_port}" if router else None,

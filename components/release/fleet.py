@@ -1,0 +1,68 @@
+"""Check every pod that a release uses, once all of them are there.
+
+The gate proves a release on one pod a tier. Before traffic moves to all of its replicas, and each
+time their number changes, this resource waits for all of them and measures every pod that was not
+measured before. It rolls nothing back by itself: what follows is a function of its verdict.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pulumi import Input, Output, ResourceOptions
+from pulumi.dynamic import Resource
+
+from components.release import measure
+from components.release.cluster import Cluster
+from components.release.evidence import Evidence
+from components.release.gate import access_of, limits_of, probe_settings
+from components.release.once import OnceProvider
+from components.release.progress import engine_log
+from components.release.release import Release
+from components.release.verdict import judge
+
+SAMPLES = 2
+
+
+class FleetCheckProvider(OnceProvider):
+    decides = ("releaseId", "replicas", "attempt", "settings")
+
+    def run(self, props: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return check_fleet(props)
+        except Exception as error:  # the edge: an update must end with an answer
+            evidence = Evidence(unmeasured=f"{type(error).__name__}: {error}")
+            release = Release.from_json(props["release"])
+            return {"verdict": judge(evidence, limits_of(release, props["settings"])).to_json()}
+
+
+class FleetCheck(Resource, module="release", name="FleetCheck"):
+    """The verdict on all pods of a release together."""
+
+    verdict: Output[dict[str, Any]]
+
+    def __init__(self, name: str, inputs: dict[str, Input[Any]], opts: ResourceOptions | None = None) -> None:
+        super().__init__(FleetCheckProvider(), name, {**inputs, "verdict": None}, opts)
+
+
+def check_fleet(props: dict[str, Any]) -> dict[str, Any]:
+    """Wait for all replicas; measure them unless the gate has seen every one of them already."""
+    gate = props["gateVerdict"]
+    replicas = {tier: int(count) for tier, count in props["replicas"].items()}
+    if gate["outcome"] != "pass":
+        return {"verdict": gate}
+    release = Release.from_json(props["release"])
+    settings = props["settings"] | {"samples": SAMPLES, "age": "off"}
+    cluster = Cluster(access_of(props))
+    if props["candidate"] and all(count == 1 for count in replicas.values()):
+        return {"verdict": gate}
+    engine_log(f"checking all pods of release {release.id}: {replicas}")
+    evidence = measure.measure(
+        cluster, release.id, release.expectation, probe_settings(settings), replicas,
+        measure.probe_pod(release.pods[release.engine_tiers[0]]), engine_log,
+    )  # fmt: skip
+    verdict = judge(evidence, limits_of(release, settings))
+    engine_log(f"all pods of release {release.id}: {verdict.outcome}: {verdict.message}")
+    if verdict.outcome != "pass" and props["candidate"]:
+        cluster.scale(release.id, dict.fromkeys(release.pods, 0))
+    return {"verdict": verdict.to_json()}

@@ -1,0 +1,185 @@
+"""The gate as a Pulumi resource: measures a candidate once and keeps the verdict in the state.
+
+A dynamic resource in an importable module, so that the state holds a reference to this class and not
+its code. It never raises for what it measured or could not measure: it returns a verdict, and later
+resources are functions of it. It runs again only when its inputs change: another attempt, another
+retry number, other gate settings.
+
+What must change twice within one update (the candidate up and down again, in `swap` the live release
+down and up again) happens here, through the scale subresource.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+from pulumi import Input, Output, ResourceOptions
+from pulumi.dynamic import Resource
+
+from components.release import measure
+from components.release.cluster import Access, Cluster, ClusterFault, record_name
+from components.release.evidence import Evidence
+from components.release.measure import ProbeSettings, Say
+from components.release.once import OnceProvider
+from components.release.progress import engine_log
+from components.release.release import Release
+from components.release.verdict import Limits, Verdict, judge
+
+GONE_LIMIT_S = 180
+RECHECK_SAMPLES = 1
+
+
+class KvGateProvider(OnceProvider):
+    """Measures; delete removes the release's record."""
+
+    decides = ("releaseId", "attempt", "settings")
+    # Where the kubeconfig lies and how many replicas the live release has do not decide.
+
+    def run(self, props: dict[str, Any]) -> dict[str, Any]:
+        return run_gate(props)
+
+    def delete(self, _id: str, _props: dict[str, Any]) -> None:
+        try:
+            Cluster(access_of(_props)).remove_record(record_name(_props["releaseId"]))
+        except Exception as error:  # the cluster may be gone: its records went with it
+            engine_log(f"{_id}: its record was left behind: {error}", warn=True)
+
+
+class KvGate(Resource, module="release", name="KvGate"):
+    """The verdict on one release, and the evidence for it."""
+
+    verdict: Output[dict[str, Any]]
+    evidence: Output[dict[str, Any]]
+
+    def __init__(self, name: str, inputs: dict[str, Input[Any]], opts: ResourceOptions | None = None) -> None:
+        super().__init__(
+            KvGateProvider(), name, {**inputs, "verdict": None, "evidence": None}, opts
+        )
+
+
+def gate_inputs(access: Access, release: Release, attempt: int, settings: dict[str, Any],
+                strategy: str, live: dict[str, Any] | None, replicas: dict[str, int]) -> dict[str, Any]:  # fmt: skip
+    """The inputs of a gate. `live` is {id, replicas} of the release with the traffic, if any."""
+    return {
+        "kubeconfig": access.kubeconfig,
+        "context": access.context,
+        "namespace": access.namespace,
+        "releaseId": release.id,
+        "attempt": attempt,
+        "settings": settings,
+        "strategy": strategy,
+        "release": release.to_json(),
+        "live": live,
+        "replicas": replicas,
+    }
+
+
+def run_gate(props: dict[str, Any]) -> dict[str, Any]:
+    """Measure one candidate; scale it back unless it passes. Returns {verdict, evidence}."""
+    try:
+        return _run_gate(props)
+    except Exception as error:  # the edge: an update must end with an answer, not with a traceback
+        engine_log(traceback.format_exc(), debug=True)
+        evidence = Evidence(unmeasured=f"{type(error).__name__}: {error}")
+        release = Release.from_json(props["release"])
+        return _answer(judge(evidence, limits_of(release, props["settings"])), evidence)
+
+
+def _run_gate(props: dict[str, Any]) -> dict[str, Any]:
+    cluster = Cluster(access_of(props))
+    release = Release.from_json(props["release"])
+    live = props["live"] if props["strategy"] == "swap" else None
+    canary = {tier: 1 for tier in release.pods}
+    say = engine_log
+    try:
+        if live:
+            say(f"swap: stopping live release {live['id']}")
+            cluster.scale(live["id"], dict.fromkeys(live["replicas"], 0))
+            measure.wait_gone(cluster, live["id"], GONE_LIMIT_S)
+        cluster.scale(release.id, canary)
+        evidence = measure.measure(
+            cluster, release.id, release.expectation, probe_settings(props["settings"]), canary,
+            measure.probe_pod(release.pods[release.engine_tiers[0]]), say,
+        )  # fmt: skip
+    except ClusterFault as fault:
+        evidence = Evidence(unmeasured=str(fault))
+    verdict = judge(evidence, limits_of(release, props["settings"]))
+    say(f"verdict: {verdict.outcome}: {verdict.message}")
+    answer = _answer(verdict, evidence)
+    if verdict.outcome == "pass":
+        _record(cluster, props, verdict, evidence)
+        return answer
+    if _may_stay(props):
+        return answer
+    answer["verdict"]["rollback"] = _take_back(cluster, release, live, props, say)
+    _record(cluster, props, verdict, evidence)
+    return answer
+
+
+def _take_back(cluster: Cluster, release: Release, live: dict[str, Any] | None,
+               props: dict[str, Any], say: Say) -> dict[str, Any]:  # fmt: skip
+    """The candidate to 0; in `swap` the live release back to its replicas, checked once."""
+    say(f"taking release {release.id} back")
+    cluster.scale(release.id, dict.fromkeys(release.pods, 0))
+    if not live:
+        return {"live": None}
+    measure.wait_gone(cluster, release.id, GONE_LIMIT_S)
+    replicas = {tier: int(count) for tier, count in live["replicas"].items()}
+    cluster.scale(live["id"], replicas)
+    settings = props["settings"] | {"samples": RECHECK_SAMPLES, "age": "off"}
+    restored = Release.from_json(live["release"])
+    evidence = measure.measure(
+        cluster, live["id"], restored.expectation, probe_settings(settings), replicas,
+        measure.probe_pod(restored.pods[restored.engine_tiers[0]]), say,
+    )  # fmt: skip
+    verdict = judge(evidence, limits_of(restored, settings))
+    say(f"live release {live['id']} is back: {verdict.outcome}: {verdict.message}")
+    return {"live": {"id": live["id"], "outcome": verdict.outcome, "message": verdict.message}}
+
+
+def _may_stay(props: dict[str, Any]) -> bool:
+    """A first release has nothing to go back to; the stack may choose to keep it for a look."""
+    return props["live"] is None and props["settings"]["onFirstFailure"] == "keep"
+
+
+def _record(cluster: Cluster, props: dict[str, Any], verdict: Verdict, evidence: Evidence) -> None:
+    """Keep what was found in the cluster too: an update that is killed later can be understood."""
+    content = {
+        "release": props["release"],
+        "gate": props["settings"],
+        "attempt": props["attempt"],
+        "outcome": verdict.outcome,
+        "verdict": verdict.to_json(),
+        "evidence": evidence.to_json(),
+    }
+    cluster.record(record_name(props["releaseId"]), content)
+
+
+def _answer(verdict: Verdict, evidence: Evidence) -> dict[str, Any]:
+    return {"verdict": verdict.to_json(), "evidence": evidence.to_json()}
+
+
+def access_of(props: dict[str, Any]) -> Access:
+    return Access(props["kubeconfig"], props["context"], props["namespace"])
+
+
+def probe_settings(settings: dict[str, Any]) -> ProbeSettings:
+    return ProbeSettings(
+        samples=int(settings["samples"]),
+        prompt_tokens=int(settings["promptTokens"]),
+        answer_tokens=int(settings["answerTokens"]),
+        age=str(settings["age"]),
+        ready_limit_s=int(settings["readyLimitS"]),
+        probe_limit_s=int(settings["probeLimitS"]),
+    )
+
+
+def limits_of(release: Release, settings: dict[str, Any]) -> Limits:
+    return Limits(
+        limit_ms=float(settings["limitMs"]),
+        block_size=release.expectation.block_size,
+        kv_bytes_per_token=release.expectation.kv_bytes_per_token,
+        collocated=release.expectation.topology == "collocated",
+    )
+

@@ -1,0 +1,30 @@
+"""A dynamic resource that does something once, and again only when a deciding input changes.
+
+Providers live in importable modules, so that the state holds a reference to the class and not its
+code. They must not raise for what they find: they return it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pulumi.dynamic import CreateResult, DiffResult, ResourceProvider, UpdateResult
+
+
+class OnceProvider(ResourceProvider):
+    """`decides` names the inputs whose change does it again; `run` does it and returns outputs."""
+
+    decides: ClassVar[tuple[str, ...]] = ()
+
+    def run(self, props: dict[str, Any]) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def create(self, props: dict[str, Any]) -> CreateResult:
+        return CreateResult(f"{type(self).__name__}-{props['releaseId']}", {**props, **self.run(props)})
+
+    def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
+        return UpdateResult({**news, **self.run(news)})
+
+    def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
+        changed = any(_olds.get(key) != _news.get(key) for key in self.decides)
+        return DiffResult(changes=changed, replaces=[], stables=[], delete_before_replace=False)

@@ -1,0 +1,192 @@
+"""The release switch: one update from the live release to the candidate, or back to what was.
+
+Declares the live release from the ledger and the candidate from the configuration. Replicas, traffic
+and the ledger's next state are functions of the gate's verdict; nothing here runs twice when nothing
+changed. The order, by dependencies: candidate's pods -> gate -> full size -> all pods checked ->
+traffic -> old release drained -> old release to 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components.release.cluster import Access
+from components.release.drain import Drain
+from components.release.fleet import FleetCheck
+from components.release.gate import KvGate, gate_inputs
+from components.release.ledger import Ledger, Plan, advance
+from components.release.release import ROUTER, Release
+from components.release.verdict import Verdict
+from components.serving.front_door import FrontDoor, FrontDoorArgs
+from components.serving.labels import workload_name
+from components.serving.workloads import SKIP_AWAIT, Workloads, WorkloadsArgs
+
+PATCH = {**SKIP_AWAIT, "pulumi.com/patchForce": "true"}
+
+
+@dataclass(frozen=True)
+class SwitchArgs:
+    """`replicas` is each tier's full size; `gate` the settings for a candidate's gate."""
+
+    access: Access
+    ledger: Ledger
+    plan: Plan
+    gate: dict[str, Any]
+    strategy: str
+    drain_limit_s: int
+    replicas: dict[str, int]
+    port: int
+    service_type: str
+
+
+class ReleaseSwitch(pulumi.ComponentResource):
+    """Gate, traffic and ledger of one stack."""
+
+    endpoint: pulumi.Output[str]
+    gate: KvGate
+    verdict: pulumi.Output[dict[str, Any]]
+    ledger: pulumi.Output[dict[str, Any]]
+    done: pulumi.Output[Any]
+    """Resolved when everything that this update had to do is done."""
+
+    def __init__(self, name: str, args: SwitchArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("splitserve:release:Switch", name, None, opts)
+        self._args = args
+        live = args.plan.live.release if args.plan.live else None
+        judged = args.plan.candidate or live
+        if judged is None:
+            raise ValueError("a switch needs a candidate or a live release")
+        self._workloads = {release.id: self._declare(release) for release in (live, judged) if release}
+        self.gate = self._gate(judged)
+        full = self._scale_judged(judged)
+        fleet = self._fleet(judged, full)
+        self.verdict = fleet.verdict
+        front_door = self._front_door(judged, live, fleet)
+        self.endpoint = front_door.endpoint
+        stopped = self._stop_old(live, front_door) if live and args.plan.candidate else []
+        self.ledger = self.verdict.apply(self._advance)
+        self.done = pulumi.Output.all(front_door.service.urn, *(patch.urn for patch in [*full, *stopped]))
+        self.register_outputs({"endpoint": self.endpoint, "ledger": self.ledger})
+
+    def _declare(self, release: Release) -> Workloads:
+        args = WorkloadsArgs(release.id, release.pods, self._args.access.namespace)
+        return Workloads(f"release-{release.id}", args, pulumi.ResourceOptions(parent=self))
+
+    def _gate(self, release: Release) -> KvGate:
+        """The candidate's gate; for a live release the one that it passed, with the same inputs."""
+        args, live = self._args, self._args.plan.live
+        candidate = args.plan.candidate is not None
+        settings = args.gate if candidate or live is None else live.gate
+        beside = None
+        if candidate and live:
+            beside = {"id": live.release.id, "replicas": args.replicas, "release": live.release.to_json()}
+        inputs = gate_inputs(
+            args.access, release, args.plan.attempt, settings, args.strategy, beside, args.replicas
+        )
+        ready = list(self._workloads[release.id].deployments.values())
+        return KvGate(f"gate-{release.id}", inputs, pulumi.ResourceOptions(parent=self, depends_on=ready))
+
+    def _scale_judged(self, release: Release) -> list[k8s.apps.v1.DeploymentPatch]:
+        """Full size once the gate has passed; nothing while it has not."""
+
+        def count(verdict: dict[str, Any], full: int) -> int:
+            return full if verdict["outcome"] == "pass" or self._kept(verdict) else 0
+
+        return [
+            self._scale(release, tier, self.gate.verdict.apply(
+                lambda verdict, full=self._args.replicas[tier]: count(verdict, full)), [self.gate])
+            for tier in release.pods
+        ]  # fmt: skip
+
+    def _kept(self, verdict: dict[str, Any]) -> bool:
+        """A refused first release that the stack wants kept for a look stays at its canary size."""
+        first = self._args.plan.live is None
+        return first and self._args.gate["onFirstFailure"] == "keep" and verdict["outcome"] == "fail"
+
+    def _fleet(self, release: Release, after: list[k8s.apps.v1.DeploymentPatch]) -> FleetCheck:
+        args, live = self._args, self._args.plan.live
+        candidate = args.plan.candidate is not None
+        access = args.access
+        return FleetCheck(
+            f"fleet-{release.id}",
+            {
+                "kubeconfig": access.kubeconfig,
+                "context": access.context,
+                "namespace": access.namespace,
+                "releaseId": release.id,
+                "replicas": args.replicas,
+                "attempt": args.plan.attempt,
+                "settings": args.gate if candidate or live is None else live.gate,
+                "release": release.to_json(),
+                "gateVerdict": self.gate.verdict,
+                "candidate": candidate,
+            },
+            pulumi.ResourceOptions(parent=self, depends_on=[*after, self.gate]),
+        )
+
+    def _front_door(self, judged: Release, live: Release | None, fleet: FleetCheck) -> FrontDoor:
+        args = self._args
+        before = live.id if live else None
+        selected = (
+            fleet.verdict.apply(lambda verdict: judged.id if verdict["outcome"] == "pass" else before)
+            if args.plan.candidate
+            else judged.id
+        )
+        front_door = FrontDoorArgs(
+            namespace=args.access.namespace,
+            release_id=selected,
+            port=args.port,
+            router_port=judged.expectation.router_port,
+            service_type=args.service_type,
+        )
+        return FrontDoor("front-door", front_door, pulumi.ResourceOptions(parent=self, depends_on=[fleet]))
+
+    def _stop_old(self, old: Release, front_door: FrontDoor) -> list[k8s.apps.v1.DeploymentPatch]:
+        """Once traffic has moved: drain the old release and stop it. Its manifests stay one update."""
+        args, access = self._args, self._args.access
+        drain = Drain(
+            f"drain-{old.id}",
+            {
+                "kubeconfig": access.kubeconfig,
+                "context": access.context,
+                "namespace": access.namespace,
+                "releaseId": old.id,
+                "release": old.to_json(),
+                "towards": self.verdict.apply(
+                    lambda v: args.plan.candidate.id if v["outcome"] == "pass" and args.plan.candidate else None
+                ),
+                "limitS": args.drain_limit_s,
+            },
+            pulumi.ResourceOptions(parent=self, depends_on=[front_door.service]),
+        )
+
+        def count(verdict: dict[str, Any], full: int) -> int:
+            return 0 if verdict["outcome"] == "pass" else full
+
+        return [
+            self._scale(old, tier, self.verdict.apply(
+                lambda verdict, full=args.replicas.get(tier, 1): count(verdict, full)), [drain])
+            for tier in (ROUTER, *old.engine_tiers)
+        ]  # fmt: skip
+
+    def _scale(self, release: Release, tier: str, count: pulumi.Input[int],
+               after: list[pulumi.Resource]) -> k8s.apps.v1.DeploymentPatch:  # fmt: skip
+        deployment = self._workloads[release.id].deployments[tier]
+        name = workload_name(tier, release.id)
+        return k8s.apps.v1.DeploymentPatch(
+            f"scale-{name}",
+            metadata=k8s.meta.v1.ObjectMetaPatchArgs(
+                name=name, namespace=self._args.access.namespace, annotations=PATCH
+            ),
+            spec=k8s.apps.v1.DeploymentSpecPatchArgs(replicas=count),
+            # Deleting the patch alone would set the default of one replica and start a pod again.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[deployment, *after], deleted_with=deployment),
+        )
+
+    def _advance(self, verdict: dict[str, Any]) -> dict[str, Any]:
+        known = {key: verdict[key] for key in ("outcome", "cause", "message", "fix")}
+        return advance(self._args.ledger, self._args.plan, Verdict(**known), self._args.gate).to_json()

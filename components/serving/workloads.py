@@ -1,0 +1,58 @@
+"""The Deployments of one release: its engine tiers and its router, from rendered pods.
+
+Replica counts are left out: they are the release switch's to set. Kubernetes' own readiness is not
+awaited here either, since a release that never gets ready is the gate's to judge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components.serving.labels import RELEASE_LABEL, TIER_LABEL, pod_labels, workload_name
+
+SKIP_AWAIT = {"pulumi.com/skipAwait": "true"}
+
+
+@dataclass(frozen=True)
+class WorkloadsArgs:
+    """`pods` maps each tier to its rendered pod specification."""
+
+    release_id: str
+    pods: dict[str, dict[str, Any]]
+    namespace: pulumi.Input[str]
+
+
+class Workloads(pulumi.ComponentResource):
+    """One generation's Deployments, by tier."""
+
+    deployments: dict[str, k8s.apps.v1.Deployment]
+
+    def __init__(self, name: str, args: WorkloadsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("splitserve:serving:Workloads", name, None, opts)
+        self.deployments = {tier: self._deployment(tier, args) for tier in args.pods}
+        self.register_outputs({"releaseId": args.release_id})
+
+    def _deployment(self, tier: str, args: WorkloadsArgs) -> k8s.apps.v1.Deployment:
+        labels = pod_labels(args.release_id, tier)
+        selector = {key: labels[key] for key in (RELEASE_LABEL, TIER_LABEL)}
+        spec: Any = {
+            "selector": {"matchLabels": selector},
+            # A surge would ask for devices that the old pod still holds, and wait for ever.
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+            "template": {"metadata": {"labels": labels}, "spec": args.pods[tier]},
+        }
+        return k8s.apps.v1.Deployment(
+            workload_name(tier, args.release_id),
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=workload_name(tier, args.release_id),
+                namespace=args.namespace,
+                labels=labels,
+                annotations=SKIP_AWAIT,
+            ),
+            spec=spec,
+            opts=pulumi.ResourceOptions(parent=self),
+        )

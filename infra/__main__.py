@@ -1,0 +1,148 @@
+"""The program: settings in, one release switch out. Composition only."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components.release.ledger import LedgerTooNew, plan_update, read_ledger, recover
+from components.release.release import build_release
+from components.release.switch import ReleaseSwitch, SwitchArgs
+from components.serving.front_door import RouterAccess
+from components.serving.labels import MANAGED_BY, OWNER_LABEL
+from infra import naming, outputs, preflight
+from infra.gate_settings import gate_settings
+from infra.image import resolve_image
+from infra.model_files import read_model
+from infra.report import gate_table, refusal
+from infra.serving_spec import replicas, serving_spec
+from infra.settings import Settings, SettingsError, load
+
+PROJECT_FOLDER = Path(__file__).resolve().parent.parent
+
+
+async def main() -> dict[str, Any]:
+    """Declare one update; the returned mapping is the stack's outputs."""
+    try:
+        return await declare()
+    except (SettingsError, LedgerTooNew) as error:
+        raise pulumi.RunError(str(error)) from None
+
+
+async def declare() -> dict[str, Any]:
+    stack = f"{naming.PROJECT}/{pulumi.get_stack()}"
+    settings = load(_values(), stack)
+    model = read_model(settings, PROJECT_FOLDER, stack)
+    release = build_release(serving_spec(settings, model, resolve_image(settings, PROJECT_FOLDER, stack)))
+    access = preflight.access(settings.platform, PROJECT_FOLDER, stack)
+    owner = naming.owner(pulumi.get_organization(), pulumi.get_stack())
+    observed = preflight.observe(access, owner, stack)
+    ledger = recover(read_ledger(await _own_ledger()), observed.selected, observed.record)
+    switch = ReleaseSwitch(
+        "switch",
+        SwitchArgs(
+            access=access,
+            ledger=ledger,
+            plan=plan_update(ledger, release),
+            gate=gate_settings(settings.gate),
+            strategy=settings.rollout.strategy,
+            drain_limit_s=settings.rollout.drain_limit_s,
+            replicas=replicas(settings),
+            port=settings.edge.port,
+            service_type=settings.edge.service_type,
+        ),
+        pulumi.ResourceOptions(**_foundation(access, owner)),
+    )
+    _say_result(settings, switch)
+    _fail_unless_passed(stack, release.id, settings, switch)
+    return _outputs(model.name, switch)
+
+
+def _values() -> dict[str, Any]:
+    """The stack file's keys of this project, with structured values parsed."""
+    raw = json.loads(os.environ.get("PULUMI_CONFIG", "{}"))
+    return {
+        key.removeprefix(naming.CONFIG_PREFIX): _parsed(value)
+        for key, value in raw.items()
+        if key.startswith(naming.CONFIG_PREFIX)
+    }
+
+
+def _parsed(value: str) -> Any:
+    """Pulumi hands over objects as JSON and text as it is."""
+    try:
+        return json.loads(value) if value[:1] in "{[" else value
+    except ValueError:
+        return value
+
+
+async def _own_ledger() -> Any:
+    """This stack's ledger as its last update left it (None on the very first)."""
+    own = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+    return (await pulumi.StackReference(own).get_output_details(outputs.LEDGER)).value
+
+
+def _foundation(access: preflight.Access, owner: str) -> dict[str, Any]:
+    """Provider, namespace and router identity: what every release stands on."""
+    provider = k8s.Provider(
+        "cluster",
+        kubeconfig=access.kubeconfig,
+        context=access.context,
+        # Another path to the same cluster must not replace every resource in it.
+        cluster_identifier=owner,
+    )
+    opts = pulumi.ResourceOptions(provider=provider)
+    namespace = k8s.core.v1.Namespace(
+        "namespace",
+        metadata=k8s.meta.v1.ObjectMetaArgs(name=access.namespace, labels={**MANAGED_BY, OWNER_LABEL: owner}),
+        opts=opts,
+    )
+    inside = pulumi.ResourceOptions(provider=provider, depends_on=[namespace])
+    router_access = RouterAccess("router-access", access.namespace, inside)
+    return {"providers": [provider], "depends_on": [namespace, router_access]}
+
+
+def _say_result(settings: Settings, switch: ReleaseSwitch) -> None:
+    def say(verdict: dict[str, Any]) -> None:
+        if verdict["pairs"]:
+            pulumi.log.info(gate_table(verdict, settings.gate.limit_ms))
+
+    switch.gate.verdict.apply(say)
+
+
+def _fail_unless_passed(stack: str, release: str, settings: Settings, switch: ReleaseSwitch) -> None:
+    """End the update as failed, after everything that had to be done is done and saved."""
+    if pulumi.runtime.is_dry_run():
+        return
+
+    def fail(values: list[Any]) -> None:
+        verdict, ledger, endpoint, _ = values
+        if verdict["outcome"] != "pass":
+            live = (ledger["live"] or {}).get("release", {}).get("id")
+            raise pulumi.RunError(refusal(stack, release, settings.note, verdict, live, endpoint))
+
+    pulumi.Output.all(switch.verdict, switch.ledger, switch.endpoint, switch.done).apply(fail)
+
+
+def _outputs(model: str, switch: ReleaseSwitch) -> dict[str, Any]:
+    def live(ledger: dict[str, Any]) -> str | None:
+        return (ledger["live"] or {}).get("release", {}).get("id")
+
+    return {
+        outputs.ENDPOINT: switch.endpoint,
+        outputs.MODEL: model,
+        outputs.LIVE: switch.ledger.apply(live),
+        outputs.VERDICT: switch.verdict.apply(lambda v: v["outcome"]),
+        outputs.KV_TRANSFER_MS: switch.gate.verdict.apply(lambda v: v["kv_transfer_ms"]),
+        outputs.KV_TRANSFER_AGED_MS: switch.gate.verdict.apply(lambda v: v["kv_transfer_aged_ms"]),
+        outputs.LEDGER: switch.ledger,
+        outputs.GATE: {"verdict": switch.gate.verdict, "evidence": switch.gate.evidence},
+    }
+
+
+pulumi.run(main)

@@ -1,0 +1,56 @@
+"""The stack's output names, and the typed reader for other teams' programs.
+
+    outputs = await read_outputs("organization/splitserve/prod")
+    pulumi.export("llm", outputs.endpoint)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+
+ENDPOINT = "endpoint"
+MODEL = "model"
+LIVE = "live"
+VERDICT = "verdict"
+KV_TRANSFER_MS = "kvTransferMs"
+KV_TRANSFER_AGED_MS = "kvTransferAgedMs"
+LEDGER = "ledger"
+GATE = "gate"
+
+
+@dataclass(frozen=True)
+class StackOutputs:
+    """What a consumer needs. Times in milliseconds; None before the first gate has measured."""
+
+    endpoint: str
+    model: str
+    live: str | None
+    verdict: str
+    kv_transfer_ms: float | None
+    kv_transfer_aged_ms: float | None
+
+
+async def read_outputs(stack: str) -> StackOutputs:
+    """Read another stack's outputs by its full name, `organization/splitserve/STACK`.
+
+    Raises KeyError when that stack has not been deployed by this program.
+    """
+    reference = pulumi.StackReference(stack)
+
+    async def value(name: str) -> object:
+        return (await reference.get_output_details(name)).value
+
+    endpoint = await value(ENDPOINT)
+    if endpoint is None:
+        raise KeyError(f"stack {stack} has no output `{ENDPOINT}`: was it deployed by splitserve?")
+    live, fresh, aged = await value(LIVE), await value(KV_TRANSFER_MS), await value(KV_TRANSFER_AGED_MS)
+    return StackOutputs(
+        endpoint=str(endpoint),
+        model=str(await value(MODEL)),
+        live=str(live) if live else None,
+        verdict=str(await value(VERDICT)),
+        kv_transfer_ms=float(fresh) if isinstance(fresh, int | float) else None,
+        kv_transfer_aged_ms=float(aged) if isinstance(aged, int | float) else None,
+    )

@@ -1,0 +1,74 @@
+"""What a run says at its end: the gate's table, and the one message when a release was refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+TABLE_WIDTH = 118
+
+
+def gate_table(verdict: dict[str, Any], limit_ms: float) -> str:
+    """Per pair: samples, bytes, descriptors, mean and p90 in ms fresh and aged, GB/s, expectation."""
+    table = Table(title=f"KV transfer, limit {limit_ms:g} ms: {verdict['outcome']}", title_justify="left")
+    table.add_column("prefill -> decode", overflow="fold")
+    for name in ("KV", "n", "MB", "wanted MB", "desc.", "mean ms", "p90 ms", "GB/s"):
+        table.add_column(name, justify="right")
+    for pair in verdict["pairs"]:
+        label = f"{pair['prefill']} -> {pair['decode']}"
+        for kind in ("fresh", "aged"):
+            table.add_row(label, *_row(kind, pair[kind], pair["expected_bytes"]))
+            label = ""
+    console = Console(width=TABLE_WIDTH, no_color=True, record=True, file=_Nowhere())
+    console.print(table)
+    return console.export_text().rstrip()
+
+
+def refusal(stack: str, release: str, note: str, verdict: dict[str, Any], live: str | None, endpoint: str) -> str:
+    """Why the update failed, what became of the release, and what to do."""
+    named = f"release {release}" + (f" ({note})" if note else "")
+    inconclusive = verdict["outcome"] == "inconclusive"
+    became = "could not be judged and is stopped" if inconclusive else "was taken back"
+    lines = [
+        f"{stack}: {named} {became}: {verdict['cause']}",
+        f"  found: {verdict['message']}",
+        f"  fix:   {verdict['fix']}",
+        f"  live:  release {live} answers at {endpoint}" if live else "  live:  no release has passed yet",
+    ]
+    recheck = (verdict.get("rollback") or {}).get("live")
+    if recheck:
+        lines.append(f"  check: live release after the rollback: {recheck['outcome']}: {recheck['message']}")
+    if inconclusive:
+        lines.append("  next:  the same `pulumi up` measures again")
+    else:
+        lines.append("  next:  this release is quarantined until its configuration changes or gate.retry is raised")
+    return "\n".join(lines)
+
+
+def _row(kind: str, figures: dict[str, Any] | None, expected_bytes: float) -> list[str]:
+    wanted = f"{expected_bytes / 1e6:.2f}"
+    if figures is None:
+        return [kind, "0", "-", wanted, "-", "-", "-", "-"]
+    megabytes = figures["mean_bytes"] / 1e6
+    speed = figures["mean_bytes"] / figures["mean_ms"] / 1e6 if figures["mean_ms"] else 0.0
+    return [
+        f"{kind}*" if figures["estimated"] else kind,
+        f"{figures['samples']:.0f}",
+        f"{megabytes:.2f}",
+        wanted,
+        f"{figures['mean_descriptors']:.0f}",
+        f"{figures['mean_ms']:.1f}",
+        f"{figures['p90_ms']:.1f}",
+        f"{speed:.3f}",
+    ]
+
+
+class _Nowhere:
+    """A sink for the console, whose recording is what counts."""
+
+    def write(self, _text: str) -> int:
+        return 0
+
+    def flush(self) -> None: ...

@@ -1,0 +1,134 @@
+"""A Pulumi language host for Python programs, on the SDK's own stubs.
+
+Pulumi's host is a Go program that is not served as a module; this one implements the same service
+as far as `up`, `preview`, `destroy` and `--policy-pack` use it. A user who has a `pulumi` of their
+own has its host as well, and never runs this one.
+
+Contract: prints its port on the first line; the engine's address is the last argument. Source:
+pulumi 3.274 `sdk/proto/pulumi/language.proto`, `sdk/python/cmd/pulumi-language-python/main.go`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent import futures
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
+
+# `pulumi-language-python-exec` ends with this when the program itself has reported its error.
+REPORTED_ERROR = 32
+EXECUTOR = "pulumi-language-python-exec"
+
+
+class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
+    """One program at a time, as the engine asks for it."""
+
+    def __init__(self, engine: str, bin_folder: Path) -> None:
+        self.engine = engine
+        self.executor = bin_folder / EXECUTOR
+        self.child: subprocess.Popen[bytes] | None = None
+
+    def Handshake(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return language_pb2.LanguageHandshakeResponse()
+
+    def GetPluginInfo(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return plugin_pb2.PluginInfo(version="")
+
+    def GetRequiredPackages(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return language_pb2.GetRequiredPackagesResponse()
+
+    def GetRequiredPlugins(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return language_pb2.GetRequiredPluginsResponse()
+
+    def About(self, request: Any, context: grpc.ServicerContext) -> Any:
+        version = sys.version.split()[0]
+        return language_pb2.AboutResponse(executable=sys.executable, version=version)
+
+    def RuntimeOptionsPrompts(self, request: Any, context: grpc.ServicerContext) -> Any:
+        return language_pb2.RuntimeOptionsResponse()
+
+    def Cancel(self, request: Any, context: grpc.ServicerContext) -> Any:
+        if self.child is not None:
+            self.child.terminate()
+        return empty_pb2.Empty()
+
+    def Run(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Run the program with the project's Python; its output goes where this host's goes."""
+        environment = os.environ | {
+            "PULUMI_CONFIG": json.dumps(dict(request.config)),
+            "PULUMI_CONFIG_SECRET_KEYS": json.dumps(list(request.configSecretKeys)),
+        }
+        flags = {
+            "--monitor": request.monitor_address,
+            "--engine": self.engine,
+            "--project": request.project,
+            "--root_directory": request.info.root_directory,
+            "--stack": request.stack,
+            "--pwd": request.pwd,
+            "--dry_run": str(request.dryRun).lower(),
+            "--parallel": str(request.parallel),
+            "--organization": request.organization,
+        }
+        command = [sys.executable, "-u", str(self.executor)]
+        for flag, value in flags.items():
+            if value:
+                command += [flag, value]
+        command += [request.info.program_directory, *request.args]
+        self.child = subprocess.Popen(command, env=environment, cwd=request.pwd or None)
+        code = self.child.wait()
+        if code == REPORTED_ERROR:
+            return language_pb2.RunResponse(bail=True)
+        return language_pb2.RunResponse(error=f"the program ended with exit code {code}" if code else "")
+
+    def RunPlugin(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        """Run a policy pack or a plugin from source, and stream what it prints."""
+        program = request.info.program_directory
+        if request.kind == "analyzer":
+            command = [sys.executable, "-u", "-m", "pulumi.policy", *request.args, program]
+        else:
+            command = [sys.executable, "-u", program, *request.args]
+        process = subprocess.Popen(
+            command, cwd=request.pwd or program, env=os.environ | dict(e.split("=", 1) for e in request.env),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        context.add_callback(process.terminate)
+        threading.Thread(target=_forward, args=(process,), daemon=True).start()
+        assert process.stdout is not None
+        while chunk := os.read(process.stdout.fileno(), 65536):
+            yield language_pb2.RunPluginResponse(stdout=chunk)
+        yield language_pb2.RunPluginResponse(exitcode=process.wait())
+
+
+def _forward(process: subprocess.Popen[bytes]) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        sys.stderr.buffer.write(line)
+        sys.stderr.buffer.flush()
+
+
+def main() -> None:
+    server = grpc.server(
+        futures.ThreadPoolExecutor(max_workers=8), options=[("grpc.max_receive_message_length", 400 << 20)]
+    )
+    host = LanguageHost(sys.argv[-1], Path(sys.argv[0]).resolve().parent)
+    language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    print(port, flush=True)
+    # The engine ends its plugins with an interrupt; that is no error to report.
+    with contextlib.suppress(KeyboardInterrupt):
+        server.wait_for_termination()
+
+
+if __name__ == "__main__":
+    main()
