@@ -10,7 +10,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.release.ledger import LedgerTooNew, plan_update, read_ledger, recover
+from components.release.ledger import LedgerTooNew, Quarantined, plan_update, read_ledger, recover
 from components.release.release import build_release
 from components.release.switch import ReleaseSwitch, SwitchArgs
 from components.serving.front_door import RouterAccess
@@ -30,7 +30,7 @@ async def main() -> dict[str, Any]:
     """Declare one update; the returned mapping is the stack's outputs."""
     try:
         return await declare()
-    except (SettingsError, LedgerTooNew) as error:
+    except (SettingsError, LedgerTooNew, Quarantined) as error:
         raise pulumi.RunError(str(error)) from None
 
 
@@ -48,7 +48,7 @@ async def declare() -> dict[str, Any]:
         SwitchArgs(
             access=access,
             ledger=ledger,
-            plan=plan_update(ledger, release),
+            plan=plan_update(ledger, release, settings.gate.retry),
             gate=gate_settings(settings.gate),
             strategy=settings.rollout.strategy,
             drain_limit_s=settings.rollout.drain_limit_s,
@@ -123,7 +123,7 @@ def _fail_unless_passed(stack: str, release: str, settings: Settings, switch: Re
     def fail(values: list[Any]) -> None:
         verdict, ledger, endpoint, _ = values
         if verdict["outcome"] != "pass":
-            live = (ledger["live"] or {}).get("release", {}).get("id")
+            live = (ledger.get("live") or {}).get("release", {}).get("id")
             raise pulumi.RunError(refusal(stack, release, settings.note, verdict, live, endpoint))
 
     pulumi.Output.all(switch.verdict, switch.ledger, switch.endpoint, switch.done).apply(fail)
@@ -131,15 +131,15 @@ def _fail_unless_passed(stack: str, release: str, settings: Settings, switch: Re
 
 def _outputs(model: str, switch: ReleaseSwitch) -> dict[str, Any]:
     def live(ledger: dict[str, Any]) -> str | None:
-        return (ledger["live"] or {}).get("release", {}).get("id")
+        return (ledger.get("live") or {}).get("release", {}).get("id")
 
     return {
         outputs.ENDPOINT: switch.endpoint,
         outputs.MODEL: model,
         outputs.LIVE: switch.ledger.apply(live),
         outputs.VERDICT: switch.verdict.apply(lambda v: v["outcome"]),
-        outputs.KV_TRANSFER_MS: switch.gate.verdict.apply(lambda v: v["kv_transfer_ms"]),
-        outputs.KV_TRANSFER_AGED_MS: switch.gate.verdict.apply(lambda v: v["kv_transfer_aged_ms"]),
+        outputs.KV_TRANSFER_MS: switch.gate.verdict.apply(lambda v: v.get("kv_transfer_ms")),
+        outputs.KV_TRANSFER_AGED_MS: switch.gate.verdict.apply(lambda v: v.get("kv_transfer_aged_ms")),
         outputs.LEDGER: switch.ledger,
         outputs.GATE: {"verdict": switch.gate.verdict, "evidence": switch.gate.evidence},
     }

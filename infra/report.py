@@ -19,7 +19,7 @@ def gate_table(verdict: dict[str, Any], limit_ms: float) -> str:
     for pair in verdict["pairs"]:
         label = f"{pair['prefill']} -> {pair['decode']}"
         for kind in ("fresh", "aged"):
-            table.add_row(label, *_row(kind, pair[kind], pair["expected_bytes"]))
+            table.add_row(label, *_row(kind, pair.get(kind), pair["expected_bytes"]))
             label = ""
     console = Console(width=TABLE_WIDTH, no_color=True, record=True, file=_Nowhere())
     console.print(table)

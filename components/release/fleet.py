@@ -15,7 +15,7 @@ from pulumi.dynamic import Resource
 from components.release import measure
 from components.release.cluster import Cluster
 from components.release.evidence import Evidence
-from components.release.gate import access_of, limits_of, probe_settings
+from components.release.gate import access_of, is_inconclusive, limits_of, probe_settings
 from components.release.once import OnceProvider
 from components.release.progress import engine_log
 from components.release.release import Release
@@ -25,7 +25,10 @@ SAMPLES = 2
 
 
 class FleetCheckProvider(OnceProvider):
-    decides = ("releaseId", "replicas", "attempt", "settings")
+    decides = ("releaseId", "replicas", "settings")
+
+    def unsettled(self, outputs: dict[str, Any]) -> bool:
+        return is_inconclusive(outputs)
 
     def run(self, props: dict[str, Any]) -> dict[str, Any]:
         try:

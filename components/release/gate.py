@@ -2,8 +2,8 @@
 
 A dynamic resource in an importable module, so that the state holds a reference to this class and not
 its code. It never raises for what it measured or could not measure: it returns a verdict, and later
-resources are functions of it. It runs again only when its inputs change: another attempt, another
-retry number, other gate settings.
+resources are functions of it. It runs again only after it could
+not measure, or when its inputs change: other gate settings, `gate.retry` among them.
 
 What must change twice within one update (the candidate up and down again, in `swap` the live release
 down and up again) happens here, through the scale subresource.
@@ -11,6 +11,7 @@ down and up again) happens here, through the scale subresource.
 
 from __future__ import annotations
 
+import time
 import traceback
 from typing import Any
 
@@ -20,7 +21,7 @@ from pulumi.dynamic import Resource
 from components.release import measure
 from components.release.cluster import Access, Cluster, ClusterFault, record_name
 from components.release.evidence import Evidence
-from components.release.measure import ProbeSettings, Say
+from components.release.measure import ProbeSettings
 from components.release.once import OnceProvider
 from components.release.progress import engine_log
 from components.release.release import Release
@@ -33,8 +34,11 @@ RECHECK_SAMPLES = 1
 class KvGateProvider(OnceProvider):
     """Measures; delete removes the release's record."""
 
-    decides = ("releaseId", "attempt", "settings")
+    decides = ("releaseId", "settings")
     # Where the kubeconfig lies and how many replicas the live release has do not decide.
+
+    def unsettled(self, outputs: dict[str, Any]) -> bool:
+        return is_inconclusive(outputs)
 
     def run(self, props: dict[str, Any]) -> dict[str, Any]:
         return run_gate(props)
@@ -58,7 +62,7 @@ class KvGate(Resource, module="release", name="KvGate"):
         )
 
 
-def gate_inputs(access: Access, release: Release, attempt: int, settings: dict[str, Any],
+def gate_inputs(access: Access, release: Release, settings: dict[str, Any],
                 strategy: str, live: dict[str, Any] | None, replicas: dict[str, int]) -> dict[str, Any]:  # fmt: skip
     """The inputs of a gate. `live` is {id, replicas} of the release with the traffic, if any."""
     return {
@@ -66,7 +70,6 @@ def gate_inputs(access: Access, release: Release, attempt: int, settings: dict[s
         "context": access.context,
         "namespace": access.namespace,
         "releaseId": release.id,
-        "attempt": attempt,
         "settings": settings,
         "strategy": strategy,
         "release": release.to_json(),
@@ -76,7 +79,10 @@ def gate_inputs(access: Access, release: Release, attempt: int, settings: dict[s
 
 
 def run_gate(props: dict[str, Any]) -> dict[str, Any]:
-    """Measure one candidate; scale it back unless it passes. Returns {verdict, evidence}."""
+    """Measure one candidate; scale it back unless it passes. Returns {verdict, evidence}.
+
+    `props` is as from `gate_inputs`; the engine leaves out what is None.
+    """
     try:
         return _run_gate(props)
     except Exception as error:  # the edge: an update must end with an answer, not with a traceback
@@ -89,79 +95,99 @@ def run_gate(props: dict[str, Any]) -> dict[str, Any]:
 def _run_gate(props: dict[str, Any]) -> dict[str, Any]:
     cluster = Cluster(access_of(props))
     release = Release.from_json(props["release"])
-    live = props["live"] if props["strategy"] == "swap" else None
-    canary = {tier: 1 for tier in release.pods}
-    say = engine_log
-    try:
-        if live:
-            say(f"swap: stopping live release {live['id']}")
-            cluster.scale(live["id"], dict.fromkeys(live["replicas"], 0))
-            measure.wait_gone(cluster, live["id"], GONE_LIMIT_S)
-        cluster.scale(release.id, canary)
-        evidence = measure.measure(
-            cluster, release.id, release.expectation, probe_settings(props["settings"]), canary,
-            measure.probe_pod(release.pods[release.engine_tiers[0]]), say,
-        )  # fmt: skip
-    except ClusterFault as fault:
-        evidence = Evidence(unmeasured=str(fault))
+    live = props.get("live") if props["strategy"] == "swap" else None
+    evidence = _measure_candidate(cluster, release, live, props)
     verdict = judge(evidence, limits_of(release, props["settings"]))
-    say(f"verdict: {verdict.outcome}: {verdict.message}")
+    engine_log(f"verdict: {verdict.outcome}: {verdict.message}")
     answer = _answer(verdict, evidence)
-    if verdict.outcome == "pass":
-        _record(cluster, props, verdict, evidence)
-        return answer
-    if _may_stay(props):
-        return answer
-    answer["verdict"]["rollback"] = _take_back(cluster, release, live, props, say)
-    _record(cluster, props, verdict, evidence)
+    if verdict.outcome != "pass" and not _may_stay(props):
+        answer["verdict"]["rollback"] = _take_back(cluster, release, live, props["settings"])
+    _record(cluster, props, answer)
     return answer
 
 
+def _measure_candidate(cluster: Cluster, release: Release, live: dict[str, Any] | None,
+                       props: dict[str, Any]) -> Evidence:  # fmt: skip
+    """Make room in `swap`, start the candidate at canary size and measure it."""
+    canary = dict.fromkeys(release.pods, 1)
+    try:
+        if live:
+            engine_log(f"swap: stopping live release {live['id']}")
+            cluster.scale(live["id"], dict.fromkeys(live["replicas"], 0))
+            measure.wait_gone(cluster, live["id"], GONE_LIMIT_S)
+        cluster.scale(release.id, canary)
+    except ClusterFault as fault:
+        return Evidence(unmeasured=str(fault))
+    return measure.measure(
+        cluster, release.id, release.expectation, probe_settings(props["settings"]), canary,
+        measure.probe_pod(release.pods[release.engine_tiers[0]]), engine_log,
+    )  # fmt: skip
+
+
 def _take_back(cluster: Cluster, release: Release, live: dict[str, Any] | None,
-               props: dict[str, Any], say: Say) -> dict[str, Any]:  # fmt: skip
-    """The candidate to 0; in `swap` the live release back to its replicas, checked once."""
-    say(f"taking release {release.id} back")
-    cluster.scale(release.id, dict.fromkeys(release.pods, 0))
-    if not live:
-        return {"live": None}
+               settings: dict[str, Any]) -> dict[str, Any]:  # fmt: skip
+    """The candidate to 0; in `swap` the live release back to its replicas, checked once.
+
+    Returns {seconds, live}: how long it took, and what the check of the live release said.
+    """
+    started = time.monotonic()
+    engine_log(f"taking release {release.id} back")
+    try:
+        cluster.scale(release.id, dict.fromkeys(release.pods, 0))
+        checked = _restore(cluster, release, live, settings) if live else None
+        measure.wait_gone(cluster, release.id, GONE_LIMIT_S)
+    except ClusterFault as fault:
+        checked = {"id": live["id"] if live else None, "outcome": "inconclusive", "message": str(fault)}
+        engine_log(f"the rollback is not complete: {fault}", warn=True)
+    return {"seconds": time.monotonic() - started, "live": checked}
+
+
+def _restore(cluster: Cluster, release: Release, live: dict[str, Any],
+             settings: dict[str, Any]) -> dict[str, Any]:  # fmt: skip
     measure.wait_gone(cluster, release.id, GONE_LIMIT_S)
     replicas = {tier: int(count) for tier, count in live["replicas"].items()}
     cluster.scale(live["id"], replicas)
-    settings = props["settings"] | {"samples": RECHECK_SAMPLES, "age": "off"}
+    again = settings | {"samples": RECHECK_SAMPLES, "age": "off"}
     restored = Release.from_json(live["release"])
     evidence = measure.measure(
-        cluster, live["id"], restored.expectation, probe_settings(settings), replicas,
-        measure.probe_pod(restored.pods[restored.engine_tiers[0]]), say,
+        cluster, live["id"], restored.expectation, probe_settings(again), replicas,
+        measure.probe_pod(restored.pods[restored.engine_tiers[0]]), engine_log,
     )  # fmt: skip
-    verdict = judge(evidence, limits_of(restored, settings))
-    say(f"live release {live['id']} is back: {verdict.outcome}: {verdict.message}")
-    return {"live": {"id": live["id"], "outcome": verdict.outcome, "message": verdict.message}}
+    verdict = judge(evidence, limits_of(restored, again))
+    engine_log(f"live release {live['id']} is back: {verdict.outcome}: {verdict.message}")
+    return {"id": live["id"], "outcome": verdict.outcome, "message": verdict.message}
 
 
 def _may_stay(props: dict[str, Any]) -> bool:
     """A first release has nothing to go back to; the stack may choose to keep it for a look."""
-    return props["live"] is None and props["settings"]["onFirstFailure"] == "keep"
+    return props.get("live") is None and props["settings"]["onFirstFailure"] == "keep"
 
 
-def _record(cluster: Cluster, props: dict[str, Any], verdict: Verdict, evidence: Evidence) -> None:
+def _record(cluster: Cluster, props: dict[str, Any], answer: dict[str, Any]) -> None:
     """Keep what was found in the cluster too: an update that is killed later can be understood."""
     content = {
         "release": props["release"],
         "gate": props["settings"],
-        "attempt": props["attempt"],
-        "outcome": verdict.outcome,
-        "verdict": verdict.to_json(),
-        "evidence": evidence.to_json(),
+        "outcome": answer["verdict"]["outcome"],
+        **answer,
     }
-    cluster.record(record_name(props["releaseId"]), content)
+    try:
+        cluster.record(record_name(props["releaseId"]), content)
+    except ClusterFault as fault:
+        engine_log(f"the evidence was not recorded in the cluster: {fault}", warn=True)
 
 
 def _answer(verdict: Verdict, evidence: Evidence) -> dict[str, Any]:
     return {"verdict": verdict.to_json(), "evidence": evidence.to_json()}
 
 
+def is_inconclusive(outputs: dict[str, Any]) -> bool:
+    """Whether the last run of a gate or fleet check could not measure: then it has to again."""
+    return (outputs.get("verdict") or {}).get("outcome") == "inconclusive"
+
+
 def access_of(props: dict[str, Any]) -> Access:
-    return Access(props["kubeconfig"], props["context"], props["namespace"])
+    return Access(props["kubeconfig"], props.get("context"), props["namespace"])
 
 
 def probe_settings(settings: dict[str, Any]) -> ProbeSettings:

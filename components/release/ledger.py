@@ -20,26 +20,29 @@ class LedgerTooNew(ValueError):
     """The stack was last updated by a newer version of splitserve."""
 
 
+class Quarantined(ValueError):
+    """The configured release was refused by its gate before."""
+
+
 @dataclass(frozen=True)
 class Proved:
-    """A release that passed, with the exact gate settings and attempt under which it did."""
+    """A release that passed, with the gate settings under which it did."""
 
     release: Release
     gate: dict[str, Any]
-    attempt: int
 
     def to_json(self) -> dict[str, Any]:
-        return {"release": self.release.to_json(), "gate": self.gate, "attempt": self.attempt}
+        return {"release": self.release.to_json(), "gate": self.gate}
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """`attempts` counts a candidate's inconclusive gates; `quarantined` maps a refused id to why."""
+    """`candidate` is the configured release while it has not passed; `quarantined` maps the id of a
+    refused release to {cause, fix, retry}."""
 
     live: Proved | None = None
     candidate: str | None = None
-    attempts: dict[str, int] = field(default_factory=dict)
-    quarantined: dict[str, dict[str, str]] = field(default_factory=dict)
+    quarantined: dict[str, dict[str, Any]] = field(default_factory=dict)
     history: list[dict[str, str]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -67,7 +70,6 @@ def read_ledger(content: Any) -> Ledger:
     return Ledger(
         live=_proved(live) if live else None,
         candidate=content.get("candidate"),
-        attempts={key: int(count) for key, count in content.get("attempts", {}).items()},
         quarantined=dict(content.get("quarantined", {})),
         history=list(content.get("history", [])),
     )
@@ -79,14 +81,25 @@ class Plan:
 
     live: Proved | None
     candidate: Release | None
-    attempt: int
 
 
-def plan_update(ledger: Ledger, configured: Release) -> Plan:
-    """The configured release is the live one, or it is a candidate."""
+def plan_update(ledger: Ledger, configured: Release, retry: int) -> Plan:
+    """The configured release is the live one, or it is a candidate.
+
+    Raises Quarantined when it was refused in an earlier configuration and `retry` (gate.retry) was
+    not raised since. While it stays configured its gate is in the state and answers the same again.
+    """
     if ledger.live and ledger.live.release.id == configured.id:
-        return Plan(ledger.live, None, ledger.live.attempt)
-    return Plan(ledger.live, configured, ledger.attempts.get(configured.id, 0))
+        return Plan(ledger.live, None)
+    refused = ledger.quarantined.get(configured.id)
+    if refused and ledger.candidate != configured.id and retry <= int(refused["retry"]):
+        raise Quarantined(
+            f"release {configured.id} was refused before: {refused['cause']}\n"
+            f"  fix:  {refused['fix']}\n"
+            f"  next: change the configuration, or set gate.retry to {int(refused['retry']) + 1} to "
+            "measure it once more; nothing was changed"
+        )
+    return Plan(ledger.live, configured)
 
 
 def advance(ledger: Ledger, plan: Plan, verdict: Verdict | None, gate: dict[str, Any]) -> Ledger:
@@ -100,15 +113,15 @@ def advance(ledger: Ledger, plan: Plan, verdict: Verdict | None, gate: dict[str,
         history = [*history, entry][-HISTORY_LENGTH:]
     if verdict.outcome == "pass":
         return Ledger(
-            live=Proved(plan.candidate, gate, plan.attempt),
+            live=Proved(plan.candidate, gate),
             quarantined={k: v for k, v in ledger.quarantined.items() if k != identity},
             history=history,
         )
     if verdict.outcome == "fail":
-        quarantined = {**ledger.quarantined, identity: {"cause": verdict.cause, "fix": verdict.fix}}
+        why = {"cause": verdict.cause, "fix": verdict.fix, "retry": gate.get("retry", 0)}
+        quarantined = {**ledger.quarantined, identity: why}
         return replace(ledger, candidate=identity, quarantined=quarantined, history=history)
-    attempts = {identity: plan.attempt + 1}
-    return replace(ledger, candidate=identity, attempts=attempts, history=history)
+    return replace(ledger, candidate=identity, history=history)
 
 
 def recover(ledger: Ledger, selected: str | None, evidence: dict[str, Any] | None) -> Ledger:
@@ -126,6 +139,4 @@ def recover(ledger: Ledger, selected: str | None, evidence: dict[str, Any] | Non
 
 
 def _proved(content: dict[str, Any]) -> Proved:
-    return Proved(
-        Release.from_json(content["release"]), dict(content["gate"]), int(content["attempt"])
-    )
+    return Proved(Release.from_json(content["release"]), dict(content["gate"]))

@@ -12,12 +12,18 @@ from pulumi.dynamic import CreateResult, DiffResult, ResourceProvider, UpdateRes
 
 
 class OnceProvider(ResourceProvider):
-    """`decides` names the inputs whose change does it again; `run` does it and returns outputs."""
+    """`decides` names the inputs whose change does it again; `run` does it and returns outputs.
+
+    `unsettled` says of the last outputs that they are no answer yet, so that it is done again.
+    """
 
     decides: ClassVar[tuple[str, ...]] = ()
 
     def run(self, props: dict[str, Any]) -> dict[str, Any]:
         raise NotImplementedError
+
+    def unsettled(self, outputs: dict[str, Any]) -> bool:
+        return False
 
     def create(self, props: dict[str, Any]) -> CreateResult:
         return CreateResult(f"{type(self).__name__}-{props['releaseId']}", {**props, **self.run(props)})
@@ -26,5 +32,5 @@ class OnceProvider(ResourceProvider):
         return UpdateResult({**news, **self.run(news)})
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        changed = any(_olds.get(key) != _news.get(key) for key in self.decides)
+        changed = self.unsettled(_olds) or any(_olds.get(k) != _news.get(k) for k in self.decides)
         return DiffResult(changes=changed, replaces=[], stables=[], delete_before_replace=False)

@@ -85,7 +85,7 @@ class ReleaseSwitch(pulumi.ComponentResource):
         if candidate and live:
             beside = {"id": live.release.id, "replicas": args.replicas, "release": live.release.to_json()}
         inputs = gate_inputs(
-            args.access, release, args.plan.attempt, settings, args.strategy, beside, args.replicas
+            args.access, release, settings, args.strategy, beside, args.replicas
         )
         ready = list(self._workloads[release.id].deployments.values())
         return KvGate(f"gate-{release.id}", inputs, pulumi.ResourceOptions(parent=self, depends_on=ready))
@@ -119,7 +119,6 @@ class ReleaseSwitch(pulumi.ComponentResource):
                 "namespace": access.namespace,
                 "releaseId": release.id,
                 "replicas": args.replicas,
-                "attempt": args.plan.attempt,
                 "settings": args.gate if candidate or live is None else live.gate,
                 "release": release.to_json(),
                 "gateVerdict": self.gate.verdict,

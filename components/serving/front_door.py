@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -35,8 +36,8 @@ class FrontDoor(pulumi.ComponentResource):
         super().__init__("splitserve:serving:FrontDoor", name, None, opts)
         self.service = self._service(args)
         self.endpoint = pulumi.Output.all(
-            self.service.spec, self.service.status
-        ).apply(lambda both: _endpoint(both[0], both[1], args))
+            self.service.spec["cluster_ip"], self.service.status["load_balancer"]
+        ).apply(lambda both: _endpoint(both[0], both[1], args.port))
         self.register_outputs({"endpoint": self.endpoint})
 
     def _service(self, args: FrontDoorArgs) -> k8s.core.v1.Service:
@@ -87,11 +88,9 @@ class RouterAccess(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def _endpoint(spec: k8s.core.v1.outputs.ServiceSpec, status: k8s.core.v1.outputs.ServiceStatus | None,
-              args: FrontDoorArgs) -> str:  # fmt: skip
+def _endpoint(cluster_ip: str | None, balancer: dict[str, Any] | None, port: int) -> str:
     """The address that clients use: the load balancer's if there is one, else the Service's own."""
-    host = spec.cluster_ip or f"{SERVICE}"
-    balancer = status.load_balancer if status else None
-    for entry in (balancer.ingress or []) if balancer else []:
-        host = entry.hostname or entry.ip or host
-    return f"http://{host}" + ("" if args.port == 80 else f":{args.port}")
+    host = cluster_ip or SERVICE
+    for entry in (balancer or {}).get("ingress") or []:
+        host = entry.get("hostname") or entry.get("ip") or host
+    return f"http://{host}" + ("" if port == 80 else f":{port}")

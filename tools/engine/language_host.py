@@ -25,8 +25,8 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
-# `pulumi-language-python-exec` ends with this when the program itself has reported its error.
-REPORTED_ERROR = 32
+# `pulumi-language-python-exec` ends with these after it has reported the error itself.
+REPORTED_ERRORS = (1, 32)
 EXECUTOR = "pulumi-language-python-exec"
 
 
@@ -86,7 +86,7 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         command += [request.info.program_directory, *request.args]
         self.child = subprocess.Popen(command, env=environment, cwd=request.pwd or None)
         code = self.child.wait()
-        if code == REPORTED_ERROR:
+        if code in REPORTED_ERRORS:
             return language_pb2.RunResponse(bail=True)
         return language_pb2.RunResponse(error=f"the program ended with exit code {code}" if code else "")
 

@@ -13,13 +13,17 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kubernetes import client as k8s
 from kubernetes import config as k8s_config
-from tenacity import RetryError, retry, retry_if_exception_type, retry_if_not_exception_type, stop_after_delay, wait_fixed
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config.config_exception import ConfigException
+from tenacity import RetryError, retry, retry_if_exception_type, stop_after_delay, wait_fixed
+from urllib3.exceptions import HTTPError
 
 from tools.localcluster import configuration
 from tools.localcluster.certificates import ensure_certificates
@@ -164,24 +168,49 @@ def _link(pid: int) -> None:
             raise ClusterError(f"`{command}` failed: {done.stderr.strip()}")
 
 
+def is_ready(layout: Layout) -> bool:
+    """Whether the API server answers and the node is Ready."""
+    try:
+        node = k8s.CoreV1Api(api(layout)).read_node(NODE_NAME, _request_timeout=5)
+    except (ApiException, HTTPError, ConfigException):
+        return False
+    return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])
+
+
 def _wait_ready(layout: Layout) -> None:
-    def ready() -> None:
+    deadline = time.monotonic() + READY_LIMIT_S
+    while not is_ready(layout):
         if running() is None:
             raise ClusterError(f"the node ended while starting; see {layout.logs / 'node.log'}")
-        node = k8s.CoreV1Api(api(layout)).read_node(NODE_NAME, _request_timeout=5)
-        conditions = {c.type: c.status for c in node.status.conditions or []}
-        if conditions.get("Ready") != "True":
-            raise RuntimeError("the node is not Ready yet")
+        if time.monotonic() > deadline:
+            raise ClusterError(f"the node was not Ready within {READY_LIMIT_S} s; logs: {layout.logs}")
+        time.sleep(0.5)
+    _grant_names(layout)
 
-    attempt = retry(stop=stop_after_delay(READY_LIMIT_S), wait=wait_fixed(0.5),
-                    retry=retry_if_not_exception_type(ClusterError))(ready)
-    try:
-        attempt()
-    except RetryError as error:
-        cause = error.last_attempt.exception()
-        raise ClusterError(
-            f"the node was not Ready within {READY_LIMIT_S} s ({cause}); logs: {layout.logs}"
-        ) from None
+
+def _grant_names(layout: Layout) -> None:
+    """Let CoreDNS read what it serves names for."""
+    rbac = k8s.RbacAuthorizationV1Api(api(layout))
+    name = "splitserve:coredns"
+    rules = [
+        {"apiGroups": [""], "resources": ["services", "namespaces", "pods"], "verbs": ["list", "watch"]},
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
+    ]
+    group = "rbac.authorization.k8s.io"
+    binding = {
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": name}],
+    }
+    for create, body in (
+        (rbac.create_cluster_role, {"metadata": {"name": name}, "rules": rules}),
+        (rbac.create_cluster_role_binding, binding),
+    ):
+        try:
+            create(body, _request_timeout=10)
+        except ApiException as error:
+            if error.status != 409:
+                raise
 
 
 def _started_ticks(pid: int) -> int | None:

@@ -1,0 +1,54 @@
+# `make up`: real vLLM prefill and decode tiers on a one-node Kubernetes, proved by their KV transfer.
+# `make test`: every test, from nothing.
+PYTHON := .venv/bin/python
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1|/' | column -t -s '|'
+
+.PHONY: setup machine
+setup:
+	@tools/bootstrap.sh setup
+machine:
+	@tools/bootstrap.sh machine
+
+.PHONY: up start down clean status env logs
+up: machine ## Everything: build, start the cluster, deploy, measure, answer
+	@$(PYTHON) -m tools.local up
+start: machine ## Build and start the cluster, deploy nothing
+	@$(PYTHON) -m tools.local start
+down: setup ## Stop the cluster; its data stays
+	@$(PYTHON) -m tools.local down
+clean: setup ## Stop the cluster and remove everything outside the cache
+	@$(PYTHON) -m tools.local clean
+status: setup ## One line of JSON: endpoint, model, live release, verdict, KV transfer time
+	@eval "$$($(PYTHON) -m tools.local env)" && $(PYTHON) -m infra.cli status
+env: setup ## Print what makes plain `pulumi` and `kubectl` work: eval "$(make -s env)"
+	@$(PYTHON) -m tools.local env
+logs: setup ## Print a node component's log: make logs COMPONENT=kubelet
+	@$(PYTHON) -m tools.local logs $(COMPONENT)
+
+.PHONY: demo-slow-link demo-silent demo-never-ready demo-cannot-measure
+demo-slow-link: up ## A candidate behind a slow link is measured and taken back
+	@$(PYTHON) -m tools.demo slow-link $(DEMO_FLAGS)
+demo-silent: up ## A decoder without its connector: 200 OK, no KV moved
+	@$(PYTHON) -m tools.demo silent $(DEMO_FLAGS)
+demo-never-ready: up ## A candidate that never gets ready
+	@$(PYTHON) -m tools.demo never-ready $(DEMO_FLAGS)
+demo-cannot-measure: up ## A candidate that can't be measured: inconclusive
+	@$(PYTHON) -m tools.demo cannot-measure $(DEMO_FLAGS)
+
+.PHONY: check test test-unit test-engine test-cluster
+check: setup ## Format, lint and types
+	@$(PYTHON) -m ruff format --check . && $(PYTHON) -m ruff check . && $(PYTHON) -m pyright
+test-unit: setup ## Seconds, no engine, no cluster
+	@$(PYTHON) -m pytest tests/unit
+test-engine: machine ## The real Pulumi engine
+	@$(PYTHON) -m tools.local build && $(PYTHON) -m pytest tests/engine
+test-cluster: machine ## Real Kubernetes and real vLLM
+	@$(PYTHON) -m tools.local start && $(PYTHON) -m pytest tests/cluster
+test: machine check ## All of them
+	@$(PYTHON) -m pytest tests/unit
+	@$(PYTHON) -m tools.local start
+	@$(PYTHON) -m pytest tests/engine tests/cluster
