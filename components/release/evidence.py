@@ -56,11 +56,15 @@ class Figures:
 
 @dataclass(frozen=True)
 class PairEvidence:
+    """`error` says what ended the measurement of this pair, `failed` how many transfers the decoder
+    had counted as failed by then."""
+
     prefill: str
     decode: str
     fresh: list[Sample] = field(default_factory=list)
     aged: list[Sample] = field(default_factory=list)
     error: str | None = None
+    failed: float = 0
 
 
 @dataclass(frozen=True)
@@ -92,6 +96,7 @@ def read_evidence(content: dict[str, Any]) -> Evidence:
                 fresh=[Sample(**sample) for sample in pair["fresh"]],
                 aged=[Sample(**sample) for sample in pair["aged"]],
                 error=pair["error"],
+                failed=pair.get("failed", 0),
             )
             for pair in content["pairs"]
         ],

@@ -7,7 +7,7 @@ nothing: what it could not measure, it says so.
 Plan:   pairs [[prefill, decode], ...] (each {name, url}), router url or null, model, vocabulary,
         prompt_tokens, answer_tokens, samples, age {mode: off|on, limit_s}, max_model_len,
         request_limit_s
-Evidence: {"pairs": [{prefill, decode, fresh: [sample], aged: [sample], error}], "router": {...},
+Evidence: {"pairs": [{prefill, decode, fresh: [sample], aged: [sample], error, failed}], "router": {...},
         "ageing": {...}, "seconds": {...}}
 Sample: {tokens, ms, post_ms, bytes, descriptors, transfers, failed, external_tokens,
         prefill_tokens, prefill_ms, decode_ms, answer, reference}
@@ -243,6 +243,14 @@ def age(client, plan, pairs):
     }
 
 
+def failed_transfers(client, pod):
+    """The decoder's failed transfers since it started; 0 when it can't be asked any more."""
+    try:
+        return counters(client, pod["url"])["failed"] or 0
+    except CannotMeasure:
+        return 0
+
+
 def measure_pairs(client, plan, results, key):
     """Take the samples of every pair; a pair that can't be measured says why and is left."""
     for result, pair in zip(results, plan["pairs"], strict=True):
@@ -254,6 +262,7 @@ def measure_pairs(client, plan, results, key):
                 say(f"{pair[0]['name']} -> {pair[1]['name']}: {key} sample {number + 1}")
         except CannotMeasure as error:
             result["error"] = str(error)
+            result["failed"] = failed_transfers(client, pair[1])
 
 
 def through_router(client, plan):
@@ -279,7 +288,7 @@ def probe(plan):
     """Warm up, measure fresh, age, measure again, and ask the router once."""
     client = Client(plan["request_limit_s"])
     results = [
-        {"prefill": p["name"], "decode": d["name"], "fresh": [], "aged": [], "error": None}
+        {"prefill": p["name"], "decode": d["name"], "fresh": [], "aged": [], "error": None, "failed": 0}
         for p, d in plan["pairs"]
     ]
     evidence = {"pairs": results, "router": None, "ageing": None, "seconds": {}}
@@ -289,6 +298,7 @@ def probe(plan):
             warm_up(client, plan, pair, warm)
         except CannotMeasure as error:
             result["error"] = str(error)
+            result["failed"] = failed_transfers(client, pair[1])
     measure_pairs(client, plan, results, "fresh")
     if plan["router"]:
         evidence["router"] = through_router(client, plan)

