@@ -26,9 +26,13 @@ QUIET_S = 4.0
 
 
 class DrainProvider(OnceProvider):
+    """`towards` is the release that took the traffic over, or nothing if it stays where it is."""
+
     decides = ("releaseId", "towards")
 
     def run(self, props: dict[str, Any]) -> dict[str, Any]:
+        if not props.get("towards"):  # the candidate did not pass: this release keeps the traffic
+            return {"drained": {"idle": False, "seconds": 0, "skipped": True}}
         try:
             return {"drained": drain(props)}
         except Exception as error:  # the edge: stopping an old release must not fail the update

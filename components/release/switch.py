@@ -60,7 +60,8 @@ class ReleaseSwitch(pulumi.ComponentResource):
         judged = args.plan.candidate or live
         if judged is None:
             raise ValueError("a switch needs a candidate or a live release")
-        self._workloads = {release.id: self._declare(release) for release in (live, judged) if release}
+        declared = {release.id: release for release in (live, judged) if release}
+        self._workloads = {name: self._declare(release) for name, release in declared.items()}
         self.gate = self._gate(judged)
         full = self._scale_judged(judged)
         fleet = self._fleet(judged, full)
