@@ -57,9 +57,7 @@ def _folder_faults(folder: Path) -> list[str]:
         return []  # reported with its config.json
     faults = []
     if not any((folder / name).exists() for name in TOKENIZERS):
-        faults.append(
-            f"model.folder: {folder} has no tokenizer; wanted one of {', '.join(TOKENIZERS)}"
-        )
+        faults.append(f"model.folder: {folder} has no tokenizer; wanted one of {', '.join(TOKENIZERS)}")
     if not any(folder.glob("*.safetensors")) and not any(folder.glob("*.bin")):
         faults.append(f"model.folder: {folder} has no weights; wanted *.safetensors or *.bin")
     return faults

@@ -1,7 +1,7 @@
 """The stack's output names, and the typed reader for other teams' programs.
 
-    outputs = await read_outputs("organization/splitserve/prod")
-    pulumi.export("llm", outputs.endpoint)
+outputs = await read_outputs("organization/splitserve/prod")
+pulumi.export("llm", outputs.endpoint)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where build outputs lie: a folder a kind, named by the hash of what it is made from.
 
-A fresh clone with the same lock files finds everything made; a changed lock file makes its own.
+A fresh clone with the same locks and recipes finds everything made; a changed one makes its own.
 Layout below `${XDG_CACHE_HOME:-~/.cache}/splitserve`: engine/KEY/bin, kubernetes/KEY/bin, node/KEY,
 vllm/KEY/site, and go/ for Go's own caches while it builds.
 """
@@ -11,18 +11,23 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.engine import build as engine_build
+from tools.localcluster import build as cluster_build
+from tools.localcluster import rootfs
 from tools.localcluster.layout import Layout, cache_dir
+from tools.localcluster.vllm import environment as vllm_environment
 
 KEY_LENGTH = 12
 TOOLS = Path(__file__).resolve().parent
 CHECKOUT = TOOLS.parent
 
 
-def key(*paths: Path) -> str:
-    """A short hash of the files' contents."""
+def key(*parts: Path | str) -> str:
+    """A short hash of the files' contents and of the texts."""
     digest = hashlib.sha256()
-    for path in paths:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    for part in parts:
+        content = part.read_bytes() if isinstance(part, Path) else part.encode()
+        digest.update(str(len(content)).encode() + b":" + content)
     return digest.hexdigest()[:KEY_LENGTH]
 
 
@@ -50,20 +55,21 @@ class Cache:
 
 
 def cache() -> Cache:
+    """The cache's folders for what this checkout's locks and recipes say."""
     root = cache_dir()
-    engine, cluster = TOOLS / "engine", TOOLS / "localcluster"
-    modules = [
-        engine / "pulumi/go.sum", engine / "pulumi/go.mod", engine / "kubernetes/go.sum",
-        engine / "kubernetes/go.mod", engine / "kubernetes/main.go", engine / "build.py",
-    ]  # fmt: skip
-    parts = [cluster / part / name for part in ("etcd", "kubernetes", "coredns") for name in ("go.mod", "go.sum")]
-    node = key(cluster / "rootfs.py")
-    vllm = key(cluster / "vllm/uv.lock", cluster / "vllm/environment.py")
+    engine = key(*_lock_files(engine_build.modules()), TOOLS / "engine/kubernetes/main.go", engine_build.recipe())
+    kubernetes = key(*_lock_files(cluster_build.modules()), cluster_build.recipe())
+    node = key(rootfs.recipe())
+    vllm = key(vllm_environment.HERE / "uv.lock", vllm_environment.recipe())
     return Cache(
         root=root,
-        engine=root / "engine" / key(*modules) / "bin",
-        kubernetes=root / "kubernetes" / key(*parts, cluster / "build.py") / "bin",
+        engine=root / "engine" / engine / "bin",
+        kubernetes=root / "kubernetes" / kubernetes / "bin",
         rootfs=root / "node" / node / "rootfs",
         vllm=root / "vllm" / vllm / "site",
         images=root / "node" / node / f"images-{vllm}.tar",
     )
+
+
+def _lock_files(modules: list[Path]) -> list[Path]:
+    return [module / name for module in modules for name in ("go.mod", "go.sum")]

@@ -29,6 +29,11 @@ class GoTool:
     tags: str = ""
 
 
+def recipe(tools: Sequence[GoTool]) -> str:
+    """What, beside the lock files, decides the binaries."""
+    return repr([(tool.name, tool.package, tool.link_flags, tool.tags) for tool in tools])
+
+
 def build_step(tool: GoTool, bin_folder: Path, go_cache: Path, after: tuple[str, ...] = ()) -> Step:
     """A step that compiles the tool, if its binary is not there yet."""
     target = bin_folder / tool.name
@@ -39,9 +44,7 @@ def build_step(tool: GoTool, bin_folder: Path, go_cache: Path, after: tuple[str,
         command = ["go", "build", "-trimpath", "-ldflags", f"-s -w {tool.link_flags}".strip()]
         if tool.tags:
             command += ["-tags", tool.tags]
-        log.command(
-            [*command, "-o", partial, tool.package], cwd=tool.module, environment=go_environment(go_cache)
-        )
+        log.command([*command, "-o", partial, tool.package], cwd=tool.module, environment=go_environment(go_cache))
         partial.rename(target)
 
     return Step(f"build {tool.name}", target.exists, run, GO_HINT, after)

@@ -91,9 +91,7 @@ class Runner:
                 said = time.monotonic()
                 running = {name: said - since for name, since in dict(self._running).items()}
                 if running:
-                    self.console.print(
-                        "  … " + ", ".join(f"{n} ({s:.0f} s)" for n, s in running.items()), style="dim"
-                    )
+                    self.console.print("  … " + ", ".join(f"{n} ({s:.0f} s)" for n, s in running.items()), style="dim")
 
     def _lane(self, steps: Sequence[Step]) -> None:
         for step in steps:
@@ -130,9 +128,7 @@ class Runner:
         log = Log(self._log_path(step))
         tail = log.tail()
         shown = f"\n{tail}" if tail else ""
-        return StepFailed(
-            f"step `{step.name}` failed: {error}{shown}\n  log:  {log.path}\n  what to do: {step.hint}"
-        )
+        return StepFailed(f"step `{step.name}` failed: {error}{shown}\n  log:  {log.path}\n  what to do: {step.hint}")
 
     def _log_path(self, step: Step) -> Path:
         return self.log_folder / (step.name.replace(" ", "-").replace("/", "-") + ".log")

@@ -63,9 +63,10 @@ class Cluster:
     def __init__(self, access: Access) -> None:
         self.namespace = access.namespace
         api = kubernetes_config.new_client_from_config(access.kubeconfig, context=access.context)
-        self.core = client.CoreV1Api(api)
-        self.apps = client.AppsV1Api(api)
-        self.batch = client.BatchV1Api(api)
+        # The generated client has no useful types.
+        self.core: Any = client.CoreV1Api(api)
+        self.apps: Any = client.AppsV1Api(api)
+        self.batch: Any = client.BatchV1Api(api)
 
     def scale(self, release_id: str, replicas: dict[str, int]) -> None:
         """Set replica counts through the scale subresource; a missing tier is left out of account."""
@@ -165,7 +166,7 @@ class Cluster:
 
     def _evidence(self, name: str) -> dict[str, Any]:
         for pod in self._job_pods(name):
-            log = _call(f"log of pod {pod.metadata.name}", lambda: self.core.read_namespaced_pod_log(  # noqa: B023
+            log = _call(f"log of pod {pod.metadata.name}", lambda: self.core.read_namespaced_pod_log(
                 pod.metadata.name, self.namespace, _request_timeout=CALL_LIMIT_S))  # noqa: B023  # fmt: skip
             for line in reversed(log.splitlines()):
                 if line.startswith(EVIDENCE_MARK):

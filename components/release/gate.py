@@ -57,9 +57,7 @@ class KvGate(Resource, module="release", name="KvGate"):
     evidence: Output[dict[str, Any]]
 
     def __init__(self, name: str, inputs: dict[str, Input[Any]], opts: ResourceOptions | None = None) -> None:
-        super().__init__(
-            KvGateProvider(), name, {**inputs, "verdict": None, "evidence": None}, opts
-        )
+        super().__init__(KvGateProvider(), name, {**inputs, "verdict": None, "evidence": None}, opts)
 
 
 def gate_inputs(access: Access, release: Release, settings: dict[str, Any],
@@ -208,4 +206,3 @@ def limits_of(release: Release, settings: dict[str, Any]) -> Limits:
         kv_bytes_per_token=release.expectation.kv_bytes_per_token,
         collocated=release.expectation.topology == "collocated",
     )
-

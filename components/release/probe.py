@@ -56,9 +56,7 @@ class Client:
         return self._send(urllib.request.Request(url)).decode()
 
     def post(self, url, body):
-        request = urllib.request.Request(
-            url, json.dumps(body).encode(), {"Content-Type": "application/json"}
-        )
+        request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
         return json.loads(self._send(request))
 
     def _send(self, request):
@@ -134,9 +132,7 @@ def transfer(client, plan, pair, prompt, tokens):
     }  # fmt: skip
     first = complete(client, prefill["url"], plan, prompt, 1, asked)
     middle = time.monotonic()
-    second = complete(
-        client, decode["url"], plan, prompt, tokens, first.get("kv_transfer_params") or {}
-    )
+    second = complete(client, decode["url"], plan, prompt, tokens, first.get("kv_transfer_params") or {})
     ended = time.monotonic()
     return second["choices"][0]["text"], (middle - started) * 1000, (ended - middle) * 1000
 

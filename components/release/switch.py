@@ -85,9 +85,7 @@ class ReleaseSwitch(pulumi.ComponentResource):
         beside = None
         if candidate and live:
             beside = {"id": live.release.id, "replicas": args.replicas, "release": live.release.to_json()}
-        inputs = gate_inputs(
-            args.access, release, settings, args.strategy, beside, args.replicas
-        )
+        inputs = gate_inputs(args.access, release, settings, args.strategy, beside, args.replicas)
         ready = list(self._workloads[release.id].deployments.values())
         return KvGate(f"gate-{release.id}", inputs, pulumi.ResourceOptions(parent=self, depends_on=ready))
 

@@ -244,10 +244,13 @@ def _slow(evidence: Evidence, limits: Limits) -> Finding | None:
     return None
 
 
-def _router_not_disaggregated(evidence: Evidence, limits: Limits) -> Finding | None:
+def _router_trouble(evidence: Evidence, limits: Limits) -> Finding | None:
     router = evidence.router
     if router is None:
-        return None
+        return Finding(
+            "inconclusive", "router-not-asked", "the probe did not ask the release's router",
+            "check that the router has a pod and run `pulumi up` again",
+        )  # fmt: skip
     if router["error"]:
         return Finding(
             "fail", "router-failed", f"the release's router does not serve: {router['error']}",
@@ -275,7 +278,7 @@ CHECKS: tuple[Check, ...] = (
     _wrong_bytes,
     _wrong_answer,
     _slow,
-    _router_not_disaggregated,
+    _router_trouble,
 )
 """In order: what explains the others comes first."""
 
@@ -294,9 +297,7 @@ def _pair_result(pair: PairEvidence, limits: Limits) -> PairResult:
     tokens = pair.fresh[0].tokens if pair.fresh else 0
     if fresh and aged is None:
         aged = estimate_aged(fresh, tokens, limits.block_size)
-    return PairResult(
-        pair.prefill, pair.decode, fresh, aged, _expected_bytes(tokens, limits), pair.error
-    )
+    return PairResult(pair.prefill, pair.decode, fresh, aged, _expected_bytes(tokens, limits), pair.error)
 
 
 def _slowest(candidates: Any) -> Figures | None:

@@ -35,9 +35,9 @@ class FrontDoor(pulumi.ComponentResource):
     def __init__(self, name: str, args: FrontDoorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("splitserve:serving:FrontDoor", name, None, opts)
         self.service = self._service(args)
-        self.endpoint = pulumi.Output.all(
-            self.service.spec["cluster_ip"], self.service.status["load_balancer"]
-        ).apply(lambda both: _endpoint(both[0], both[1], args.port))
+        self.endpoint = pulumi.Output.all(self.service.spec["cluster_ip"], self.service.status["load_balancer"]).apply(
+            lambda both: _endpoint(both[0], both[1], args.port)
+        )
         self.register_outputs({"endpoint": self.endpoint})
 
     def _service(self, args: FrontDoorArgs) -> k8s.core.v1.Service:
@@ -77,12 +77,8 @@ class RouterAccess(pulumi.ComponentResource):
         k8s.rbac.v1.RoleBinding(
             SERVICE_ACCOUNT,
             metadata=metadata,
-            role_ref=k8s.rbac.v1.RoleRefArgs(
-                api_group="rbac.authorization.k8s.io", kind="Role", name=SERVICE_ACCOUNT
-            ),
-            subjects=[
-                k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=SERVICE_ACCOUNT, namespace=namespace)
-            ],
+            role_ref=k8s.rbac.v1.RoleRefArgs(api_group="rbac.authorization.k8s.io", kind="Role", name=SERVICE_ACCOUNT),
+            subjects=[k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=SERVICE_ACCOUNT, namespace=namespace)],
             opts=child,
         )
         self.register_outputs({})

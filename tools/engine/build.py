@@ -14,6 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from infra.versions import PULUMI
+from tools import gobuild
 from tools.gobuild import GoTool, build_step, go_environment
 from tools.steps import Log, Step
 
@@ -36,6 +37,10 @@ SCRIPTS = ("python/cmd/pulumi-language-python-exec", "python/dist/pulumi-resourc
 HOST = """#!/bin/sh
 exec "${PULUMI_PYTHON_CMD:-python3}" "$(dirname "$(readlink -f "$0")")/language_host.py" "$@"
 """
+
+
+def recipe() -> str:
+    return gobuild.recipe([CLI, PROVIDER])
 
 
 def modules() -> list[Path]:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from kubernetes import client as k8s
 from kubernetes import config as k8s_config
@@ -128,14 +129,10 @@ def _launch(layout: Layout) -> None:
         "unshare", "--mount", "--net", "--pid", "--uts", "--fork", "--kill-child",
         sys.executable, "-S", str(layout.etc / "node.py"), "enter", str(layout.node_plan),
     ]  # fmt: skip
-    unshare = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-    )
+    unshare = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     log.close()
     pid = _child_of(unshare.pid, layout)
-    RUN_RECORD.write_text(
-        json.dumps(asdict(RunningCluster(pid, _started_ticks(pid) or 0, str(layout.checkout))))
-    )
+    RUN_RECORD.write_text(json.dumps(asdict(RunningCluster(pid, _started_ticks(pid) or 0, str(layout.checkout)))))
     _link(pid)
 
 
@@ -171,7 +168,7 @@ def _link(pid: int) -> None:
 def is_ready(layout: Layout) -> bool:
     """Whether the API server answers and the node is Ready."""
     try:
-        node = k8s.CoreV1Api(api(layout)).read_node(NODE_NAME, _request_timeout=5)
+        node: Any = k8s.CoreV1Api(api(layout)).read_node(NODE_NAME, _request_timeout=5)
     except (ApiException, HTTPError, ConfigException):
         return False
     return any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or [])

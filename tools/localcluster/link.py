@@ -38,8 +38,6 @@ def interface_of(pod_ip: str) -> str:
 
 
 def _tc(arguments: list[str]) -> None:
-    done = subprocess.run(
-        cluster.node_command(["tc", *arguments]), capture_output=True, text=True
-    )
+    done = subprocess.run(cluster.node_command(["tc", *arguments]), capture_output=True, text=True)
     if done.returncode != 0:
         raise cluster.ClusterError(f"tc {' '.join(arguments)} failed: {done.stderr.strip()}")

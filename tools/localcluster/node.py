@@ -143,9 +143,7 @@ def serve(plan_path):
 def wait_for_link(name):
     """Wait until the host has moved its end of the link in and given it an address."""
     while True:
-        shown = subprocess.run(
-            ["ip", "-4", "-o", "address", "show", "dev", name], capture_output=True, text=True
-        )
+        shown = subprocess.run(["ip", "-4", "-o", "address", "show", "dev", name], capture_output=True, text=True)
         if "inet " in shown.stdout:
             return
         time.sleep(0.05)

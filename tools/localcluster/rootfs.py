@@ -17,6 +17,10 @@ PACKAGES = (
 )  # fmt: skip
 
 
+def recipe() -> str:
+    return repr((SUITE, PACKAGES))
+
+
 def steps(rootfs: Path) -> list[Step]:
     return [
         Step(

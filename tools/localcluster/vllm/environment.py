@@ -35,6 +35,11 @@ SPINS = (
 )
 
 
+def recipe() -> str:
+    """What, beside the lock file, decides the environment."""
+    return repr((PYTHON, VERSION, COMPILED, SPINS))
+
+
 def steps(site: Path) -> list[Step]:
     return [
         Step(

@@ -1,0 +1,34 @@
+"""A stack of its own on the running local cluster: own backend, own namespace, real vLLM.
+
+The tests of this folder share one stack and run in the order of the file, each from the state that
+the one before left: a release takes most of a minute to start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tools.cache import CHECKOUT, cache
+from tools.deployment import Deployment
+from tools.local import full_environment
+from tools.localcluster import cluster
+
+STACK = "cluster-test"
+
+
+@pytest.fixture(scope="session")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    assert cluster.is_ready(cache().layout()), "the local cluster does not run: `make start` first"
+    backend = tmp_path_factory.mktemp("state")
+    environment = {**os.environ, **full_environment(cache()), "PULUMI_BACKEND_URL": f"file://{backend}"}
+    deployment = Deployment(STACK, "splitserve-cluster-test", environment)
+    made = deployment.run("stack", "init")
+    assert made.code == 0, made.text
+    yield deployment
+    deployment.run("cancel", "--yes")
+    destroyed = deployment.run("destroy", "--yes", "--skip-preview", "--suppress-progress")
+    (CHECKOUT / "stacks" / f"Pulumi.{STACK}.yaml").unlink(missing_ok=True)
+    assert destroyed.code == 0, destroyed.text

@@ -1,0 +1,34 @@
+"""Every pod is measured, in as few pairs as that takes."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.release.cluster import Pod
+from components.release.measure import MAX_PAIRS, ProbeSettings, cover, probe_plan
+from tests.unit.test_ledger import EXPECTATION
+
+
+def pods(tier: str, count: int) -> list[Pod]:
+    return [Pod(f"{tier}-{i}", tier, f"198.18.0.{i + 1}", True, None, "running") for i in range(count)]
+
+
+@given(st.integers(1, MAX_PAIRS), st.integers(1, MAX_PAIRS))
+def test_every_pod_is_in_a_pair(prefills: int, decodes: int) -> None:
+    pairs = cover(pods("prefill", prefills), pods("decode", decodes))
+    assert len(pairs) == max(prefills, decodes)
+    assert len({left.name for left, _ in pairs}) == prefills
+    assert len({right.name for _, right in pairs}) == decodes
+
+
+def test_a_tier_without_pods_gives_no_pairs() -> None:
+    assert cover(pods("prefill", 2), []) == []
+
+
+def test_the_plan_names_pods_by_address_and_asks_the_router() -> None:
+    settings = ProbeSettings(5, 1024, 8, "auto", 60, 60)
+    plan = probe_plan([*pods("prefill", 1), *pods("decode", 1), *pods("router", 1)], EXPECTATION, settings)
+    assert plan["pairs"][0][0] == {"name": "prefill-0", "url": "http://198.18.0.1:8000"}
+    assert plan["router"] == "http://198.18.0.1:8080"
+    assert plan["age"]["mode"] == "on"

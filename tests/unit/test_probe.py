@@ -1,0 +1,129 @@
+"""The probe reads vLLM's metrics exactly, and says when it can't measure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.release import probe
+from components.release.evidence import read_evidence
+
+PAGES = Path(__file__).parent / "scrapes"
+
+
+class FakeEngine:
+    """A vLLM of one pod: its metrics page and what a request does to it."""
+
+    def __init__(self, moves: int, failed: int = 0, statistics: bool = True, connector: bool = True) -> None:
+        self.moves, self.fails, self.statistics, self.connector = moves, failed, statistics, connector
+        self.tokens = self.bytes = self.transfers = self.failed = self.external = 0
+
+    def page(self) -> str:
+        if not self.statistics:
+            return "python_info 1.0\n"
+        lines = [f'vllm:prompt_tokens_total{{engine="0"}} {self.tokens}']
+        lines.append(f'vllm:prompt_tokens_by_source_total{{source="external_kv_transfer",engine="0"}} {self.external}')
+        if self.connector:
+            lines += [
+                f"vllm:nixl_xfer_time_seconds_sum {self.transfers * 0.02}",
+                f"vllm:nixl_post_time_seconds_sum {self.transfers * 0.001}",
+                f"vllm:nixl_bytes_transferred_sum {self.bytes}",
+                f"vllm:nixl_num_descriptors_sum {self.transfers * 8}",
+                f"vllm:nixl_xfer_time_seconds_count {self.transfers}",
+                f"vllm:nixl_num_failed_transfers_total {self.failed}",
+            ]
+        return "\n".join(lines)
+
+    def answer(self, body: dict[str, Any]) -> dict[str, Any]:
+        self.tokens += len(body["prompt"])
+        params = body.get("kv_transfer_params") or {}
+        if params.get("do_remote_prefill"):
+            if self.fails:
+                self.failed += 1
+                raise probe.CannotMeasure("answered 500")
+            self.transfers += bool(self.moves)
+            self.bytes += self.moves
+            self.external += len(body["prompt"]) if self.moves else 0
+        reply: dict[str, Any] = {"choices": [{"text": f"answer to {sum(body['prompt'])}"}]}
+        if params.get("do_remote_decode"):
+            reply["kv_transfer_params"] = {"do_remote_prefill": True}
+        return reply
+
+
+class FakeClient:
+    def __init__(self, engines: dict[str, FakeEngine]) -> None:
+        self.engines = engines
+
+    def get(self, url: str) -> str:
+        return self.engines[url.removesuffix("/metrics")].page()
+
+    def post(self, url: str, body: dict[str, Any]) -> dict[str, Any]:
+        return self.engines[url.removesuffix("/v1/completions")].answer(body)
+
+
+PAIR = ({"name": "p", "url": "http://p"}, {"name": "d", "url": "http://d"})
+PLAN = {
+    "pairs": [PAIR], "router": None, "model": "m", "vocabulary": 2048, "prompt_tokens": 64,
+    "answer_tokens": 4, "samples": 2, "age": {"mode": "off", "limit_s": 0}, "max_model_len": 256,
+    "request_limit_s": 5,
+}  # fmt: skip
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def run(decode: FakeEngine) -> Any:
+        client = FakeClient({"http://p": FakeEngine(0), "http://d": decode})
+        monkeypatch.setattr(probe, "Client", lambda _limit: client)
+        monkeypatch.setattr(probe, "SETTLE_LIMIT_S", 0.0)
+        return read_evidence(probe.probe(PLAN)).pairs[0]
+
+    return run
+
+
+def test_a_transfer_is_measured_from_the_decoders_own_counters(run: Any) -> None:
+    pair = run(FakeEngine(moves=512))
+    assert [(s.bytes, s.descriptors, s.external_tokens) for s in pair.fresh] == [(512, 8, 64)] * 2
+    assert [s.ms for s in pair.fresh] == pytest.approx([20.0, 20.0])
+    assert all(sample.answer == sample.reference for sample in pair.fresh)
+
+
+def test_an_answer_without_a_transfer_is_a_sample_that_moved_nothing(run: Any) -> None:
+    assert not any(sample.moved for sample in run(FakeEngine(moves=0)).fresh)
+
+
+def test_a_decoder_without_a_connector_exports_nothing_and_moved_nothing(run: Any) -> None:
+    pair = run(FakeEngine(moves=0, connector=False))
+    assert pair.error is None
+    assert [sample.bytes for sample in pair.fresh] == [None, None]
+
+
+def test_a_decoder_without_statistics_can_not_be_measured(run: Any) -> None:
+    pair = run(FakeEngine(moves=512, statistics=False))
+    assert "statistics switched off" in pair.error
+    assert pair.fresh == []
+
+
+def test_a_request_that_fails_with_its_transfer_leaves_the_failure_count(run: Any) -> None:
+    pair = run(FakeEngine(moves=512, failed=1))
+    assert (pair.error, pair.failed) == ("answered 500", 1)
+
+
+def test_metrics_are_summed_over_the_label_sets_that_match() -> None:
+    series = probe.parse_metrics('a{x="1",y="2"} 3\na{x="2"} 4\n# a comment\nb 5e-1\n')
+    assert probe.total(series, "a") == 7
+    assert probe.total(series, 'a{x="1"}') == 3
+    assert probe.total(series, "b") == 0.5
+    assert probe.total(series, "missing") is None
+
+
+def test_a_real_decoders_page_is_read() -> None:
+    series = probe.parse_metrics((PAGES / "vllm-0.32-decode.prom").read_text())
+    assert probe.total(series, "vllm:nixl_bytes_transferred_sum") == 8388608.0
+    assert probe.total(series, 'vllm:prompt_tokens_by_source_total{source="external_kv_transfer"}') == 1024.0
+    assert series["vllm:cache_config_info"][0][0]["num_gpu_blocks"] == "256"
+
+
+def test_two_prompts_share_no_beginning() -> None:
+    assert probe.random_prompt(PLAN, 64)[:8] != probe.random_prompt(PLAN, 64)[:8]

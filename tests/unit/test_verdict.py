@@ -1,0 +1,100 @@
+"""The verdict decides on evidence alone: one cause for each failure, and never a pass on nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from components.release.evidence import Evidence, PairEvidence, Sample
+from components.release.verdict import Limits, judge
+
+BLOCK, BYTES_PER_TOKEN, TOKENS = 32, 8192, 1024
+LIMITS = Limits(limit_ms=100, block_size=BLOCK, kv_bytes_per_token=BYTES_PER_TOKEN)
+GOOD = Sample(
+    tokens=TOKENS, ms=20.0, post_ms=1.0, bytes=TOKENS * BYTES_PER_TOKEN, descriptors=8, transfers=1,
+    failed=0, external_tokens=TOKENS, prefill_tokens=TOKENS, prefill_ms=200, decode_ms=200,
+    answer="the same", reference="the same",
+)  # fmt: skip
+AGED = replace(GOOD, ms=40.0, descriptors=256, post_ms=15.0)
+ROUTER = {"tokens": TOKENS, "external_tokens": TOKENS, "error": None}
+
+
+def evidence(fresh: list[Sample], aged: list[Sample] | None = None, **more: Any) -> Evidence:
+    pair = PairEvidence("prefill-a", "decode-a", fresh, [AGED] if aged is None else aged)
+    return Evidence(**({"pairs": [pair], "router": ROUTER} | more))
+
+
+def test_a_fast_right_and_whole_transfer_passes_with_both_figures() -> None:
+    verdict = judge(evidence([GOOD, GOOD]), LIMITS)
+    assert (verdict.outcome, verdict.kv_transfer_ms, verdict.kv_transfer_aged_ms) == ("pass", 20.0, 40.0)
+    assert not verdict.aged_is_estimated
+
+
+@pytest.mark.parametrize(
+    ("found", "outcome", "cause"),
+    [
+        (Evidence(), "inconclusive", "no-pairs"),
+        (evidence([], []), "inconclusive", "pair-unmeasured"),
+        (Evidence(unmeasured="the Job was refused"), "inconclusive", "probe-failed"),
+        (Evidence(not_ready="pod decode-a does not start"), "fail", "not-ready"),
+        (evidence([replace(GOOD, bytes=0, transfers=0)]), "fail", "never-disaggregated"),
+        (evidence([replace(GOOD, bytes=None, transfers=None)]), "fail", "never-disaggregated"),
+        (evidence([GOOD, replace(GOOD, bytes=0, transfers=0)]), "fail", "never-disaggregated"),
+        (evidence([replace(GOOD, failed=1)]), "fail", "failed-transfers"),
+        (evidence([replace(GOOD, prefill_tokens=0)]), "fail", "prefill-not-served"),
+        (evidence([replace(GOOD, bytes=0.9 * TOKENS * BYTES_PER_TOKEN)]), "fail", "wrong-bytes"),
+        (evidence([replace(GOOD, bytes=1.1 * TOKENS * BYTES_PER_TOKEN)]), "fail", "wrong-bytes"),
+        (evidence([replace(GOOD, answer="other")], [replace(AGED, answer="x")]), "fail", "wrong-answer"),
+        (evidence([replace(GOOD, ms=300.0)], [replace(AGED, ms=300.0)]), "fail", "slow-link"),
+        (evidence([GOOD], [replace(AGED, ms=300.0)]), "fail", "fragmented-cache"),
+        (evidence([GOOD], router=ROUTER | {"external_tokens": 0}), "fail", "router-not-disaggregated"),
+        (evidence([GOOD], router=ROUTER | {"error": "503"}), "fail", "router-failed"),
+        (evidence([GOOD], router=None), "inconclusive", "router-not-asked"),
+    ],
+)
+def test_each_finding_has_its_own_cause_and_a_way_out(found: Evidence, outcome: str, cause: str) -> None:
+    verdict = judge(found, LIMITS)
+    assert (verdict.outcome, verdict.cause) == (outcome, cause)
+    assert verdict.fix
+
+
+def test_a_request_that_failed_because_its_transfer_failed_is_not_inconclusive() -> None:
+    pair = PairEvidence("prefill-a", "decode-a", [], [], error="answered 500", failed=1)
+    assert judge(Evidence(pairs=[pair]), LIMITS).cause == "failed-transfers"
+
+
+def test_the_limit_itself_is_too_slow() -> None:
+    exactly = evidence([replace(GOOD, ms=100.0)], [replace(AGED, ms=100.0)])
+    assert judge(exactly, LIMITS).outcome == "fail"
+
+
+def test_without_aged_samples_the_aged_figure_is_estimated_and_judged() -> None:
+    slow_to_post = replace(GOOD, post_ms=8.0)  # 1 ms a descriptor: 256 of them take 248 ms more
+    verdict = judge(evidence([slow_to_post], []), LIMITS)
+    assert verdict.aged_is_estimated
+    assert verdict.kv_transfer_aged_ms == pytest.approx(20 + 248)
+    assert verdict.cause == "fragmented-cache"
+
+
+def test_one_slow_pair_of_two_decides() -> None:
+    slow = replace(GOOD, ms=500.0)
+    pairs = [
+        PairEvidence("prefill-a", "decode-a", [GOOD], [AGED]),
+        PairEvidence("prefill-a", "decode-b", [slow], [slow]),
+    ]
+    verdict = judge(Evidence(pairs=pairs, router=ROUTER), LIMITS)
+    assert verdict.cause == "slow-link"
+    assert "decode-b" in verdict.message
+    assert verdict.kv_transfer_ms == 500.0
+
+
+def test_a_collocated_release_passes_when_its_router_serves() -> None:
+    limits = replace(LIMITS, collocated=True)
+    assert judge(Evidence(router=ROUTER), limits).outcome == "pass"
+    assert judge(Evidence(router=ROUTER | {"error": "503"}), limits).outcome == "fail"
+
+
+def test_a_collocated_release_whose_router_was_never_asked_does_not_pass() -> None:
+    assert judge(Evidence(), replace(LIMITS, collocated=True)).outcome == "inconclusive"
