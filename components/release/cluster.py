@@ -111,6 +111,19 @@ class Cluster:
                 return telling[-1][-300:]
         return ""
 
+    def last_warning(self, pod: str) -> str:
+        """The newest warning event about the pod: a volume that can't be mounted, a full node."""
+        try:
+            found = self.core.list_namespaced_event(
+                self.namespace,
+                field_selector=f"involvedObject.name={pod},type=Warning",
+                _request_timeout=CALL_LIMIT_S,
+            )
+        except (ApiException, HTTPError):
+            return ""
+        newest = max(found.items, key=lambda event: str(event.last_timestamp or event.event_time), default=None)
+        return f"{newest.reason}: {newest.message}"[:300] if newest else ""
+
     def pod_page(self, pod: str, port: int, path: str) -> str:
         """A page that the pod serves, fetched through the API server."""
         return _call(

@@ -68,7 +68,9 @@ def wait_ready(cluster: Cluster, release_id: str, replicas: dict[str, int], limi
             return f"pod {stuck.name} does not start: {stuck.trouble}" + (f"; its log: {words}" if words else "")
         if waited > limit_s:
             waiting = [pod for pod in pods if not pod.ready]
-            return f"not ready within {limit_s} s: {describe(waiting) or 'no pods were created'}"
+            warning = next((w for w in map(cluster.last_warning, (pod.name for pod in waiting)) if w), "")
+            found = "; ".join(part for part in (describe(waiting), warning) if part)
+            return f"not ready within {limit_s} s: {found or 'no pods were created'}"
         if waited - said >= SAY_EVERY_S:
             said = waited
             count = sum(pod.ready for pod in pods)

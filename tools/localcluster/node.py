@@ -55,11 +55,12 @@ def enter(plan_path):
         os.symlink(f"usr/{link}", f"{root}/{link}")
     for folder in ("proc", "run", "tmp", "root", "old"):
         os.makedirs(f"{root}/{folder}")
-    for entry in plan["binds"]:
-        bind(entry["source"], root + entry["target"], entry["read_only"])
     mount("proc", f"{root}/proc", "proc")
     for folder in ("run", "tmp"):
         mount("tmpfs", f"{root}/{folder}", "tmpfs", data="mode=1777")
+    # After these: a checkout may itself lie below /tmp.
+    for entry in plan["binds"]:
+        bind(entry["source"], root + entry["target"], entry["read_only"])
     # rbind: /dev and /sys bring their sub-mounts (shm, pts, cgroups) along.
     bind("/dev", f"{root}/dev")
     bind("/sys", f"{root}/sys")
