@@ -111,7 +111,8 @@ def _up() -> None:
 
 def _display() -> list[str]:
     """Without a terminal one line an event is noise: keep the messages and the result."""
-    return [] if sys.stdout.isatty() else ["--non-interactive", "--suppress-progress"]
+    quiet = ["--suppress-outputs"]
+    return quiet if sys.stdout.isatty() else [*quiet, "--non-interactive", "--suppress-progress"]
 
 
 def _start(found: Cache) -> Runner:

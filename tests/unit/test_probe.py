@@ -120,8 +120,8 @@ def test_metrics_are_summed_over_the_label_sets_that_match() -> None:
 
 def test_a_real_decoders_page_is_read() -> None:
     series = probe.parse_metrics((PAGES / "vllm-0.32-decode.prom").read_text())
-    assert probe.total(series, "vllm:nixl_bytes_transferred_sum") == 8388608.0
-    assert probe.total(series, 'vllm:prompt_tokens_by_source_total{source="external_kv_transfer"}') == 1024.0
+    assert probe.total(series, "vllm:nixl_bytes_transferred_sum") == 192675840.0
+    assert probe.total(series, 'vllm:prompt_tokens_by_source_total{source="external_kv_transfer"}') == 23361.0
     assert series["vllm:cache_config_info"][0][0]["num_gpu_blocks"] == "256"
 
 
