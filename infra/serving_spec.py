@@ -39,9 +39,14 @@ def serving_spec(settings: Settings, model: ModelSpec, image: str) -> ServingSpe
 
 
 def replicas(settings: Settings) -> dict[str, int]:
-    """Full size by tier: capacity, which is no part of a release."""
+    """Full size of every tier there is: capacity, which is no part of a release.
+
+    All of them, since the live release may have another topology than the configured one.
+    """
     return {
-        **{tier: settings.tiers[tier].replicas for tier in TIERS[settings.topology]},
+        "prefill": settings.prefill.replicas,
+        "decode": settings.decode.replicas,
+        "collocated": settings.collocated.replicas,
         "router": settings.router.replicas,
     }
 

@@ -1,7 +1,7 @@
 """Say something in the run's output while a dynamic resource works.
 
 A resource plugin's own output is hidden by the engine; the engine's log service is not. Pulumi hands
-its address to every plugin as the last argument (pulumi.md in the docs of this project: engine).
+its address to every plugin as the last argument (docs/explanation/engine.md).
 """
 
 from __future__ import annotations

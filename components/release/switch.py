@@ -84,8 +84,12 @@ class ReleaseSwitch(pulumi.ComponentResource):
         settings = args.gate if candidate or live is None else live.gate
         beside = None
         if candidate and live:
-            beside = {"id": live.release.id, "replicas": args.replicas, "release": live.release.to_json()}
-        inputs = gate_inputs(args.access, release, settings, args.strategy, beside, args.replicas)
+            beside = {
+                "id": live.release.id,
+                "replicas": self._size(live.release),
+                "release": live.release.to_json(),
+            }
+        inputs = gate_inputs(args.access, release, settings, args.strategy, beside, self._size(release))
         ready = list(self._workloads[release.id].deployments.values())
         return KvGate(f"gate-{release.id}", inputs, pulumi.ResourceOptions(parent=self, depends_on=ready))
 
@@ -100,6 +104,10 @@ class ReleaseSwitch(pulumi.ComponentResource):
                 lambda verdict, full=self._args.replicas[tier]: count(verdict, full)), [self.gate])
             for tier in release.pods
         ]  # fmt: skip
+
+    def _size(self, release: Release) -> dict[str, int]:
+        """The full size of the tiers that a release has."""
+        return {tier: self._args.replicas[tier] for tier in release.pods}
 
     def _kept(self, verdict: dict[str, Any]) -> bool:
         """A refused first release that the stack wants kept for a look stays at its canary size."""
@@ -117,7 +125,7 @@ class ReleaseSwitch(pulumi.ComponentResource):
                 "context": access.context,
                 "namespace": access.namespace,
                 "releaseId": release.id,
-                "replicas": args.replicas,
+                "replicas": self._size(release),
                 "settings": args.gate if candidate or live is None else live.gate,
                 "release": release.to_json(),
                 "gateVerdict": self.gate.verdict,
@@ -167,7 +175,7 @@ class ReleaseSwitch(pulumi.ComponentResource):
 
         return [
             self._scale(old, tier, self.verdict.apply(
-                lambda verdict, full=args.replicas.get(tier, 1): count(verdict, full)), [drain])
+                lambda verdict, full=args.replicas[tier]: count(verdict, full)), [drain])
             for tier in (ROUTER, *old.engine_tiers)
         ]  # fmt: skip
 
