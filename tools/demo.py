@@ -94,7 +94,7 @@ DEMOS = {
     "slow-link": Demo("a candidate whose decode pod has a slow link", _another, "fail", "slow-link", SlowLink),
     "silent": Demo(
         "a decoder without its connector: 200 OK, no KV moved",
-        _argument("decode", "--kv-transfer-config", '{"kv_connector": null}'),
+        _argument("decode", "--kv-transfer-config", "None"),
         "fail",
         "never-disaggregated",
     ),
