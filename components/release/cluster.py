@@ -8,6 +8,7 @@ what fails raises ClusterFault with the object's name, so that a caller can repo
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ HOPELESS_WAITING = {
     "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName",
     "CreateContainerConfigError", "CreateContainerError",
 }  # fmt: skip
+ERROR_LINE = re.compile(r"[Ee]rror\b ?[:,]")
+"""`ValueError: …`, `error: …`, pydantic's `Value error, …`; a traceback's last line is one."""
 EVIDENCE_MARK = "EVIDENCE "
 
 
@@ -96,7 +99,7 @@ class Cluster:
         return [_read_pod(p) for p in found.items if ending or p.metadata.deletion_timestamp is None]
 
     def last_words(self, pod: str) -> str:
-        """The last line that looks like an error in the pod's log, of its previous run first."""
+        """What the pod's log says of its end, of its previous run first."""
         for previous in (True, False):
             try:
                 text = self.core.read_namespaced_pod_log(
@@ -105,10 +108,8 @@ class Cluster:
                 )  # fmt: skip
             except (ApiException, HTTPError):
                 continue
-            lines = [line.strip() for line in text.splitlines() if line.strip()]
-            telling = [line for line in lines if "rror" in line] or lines
-            if telling:
-                return telling[-1][-300:]
+            if line := telling_line(text):
+                return line
         return ""
 
     def last_warning(self, pod: str) -> str:
@@ -250,6 +251,13 @@ class Cluster:
     def remove_record(self, name: str) -> None:
         self._gone(lambda: self.core.delete_namespaced_config_map(
             name, self.namespace, _request_timeout=CALL_LIMIT_S))  # fmt: skip
+
+
+def telling_line(log: str) -> str:
+    """The last line of a log that states an error, else its last line; at most 300 characters."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = [line for line in lines if ERROR_LINE.search(line) and "WARNING" not in line]
+    return (errors or lines or [""])[-1][-300:]
 
 
 def record_name(release_id: str) -> str:
