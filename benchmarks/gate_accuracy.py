@@ -45,7 +45,7 @@ def _measure(cluster: Cluster, release: Any, rate_mbit_per_s: int) -> dict[str, 
     link.throttle(decode.ip, rate_mbit_per_s)
     try:
         pod_spec = measure.probe_pod(release.pods["decode"])
-        found = cluster.run_probe("benchmark-accuracy", pod_spec, plan, 300, print)
+        found = cluster.run_probe("benchmark-accuracy", pod_spec, plan, 300)
     finally:
         link.restore(decode.ip)
     measured = figures(read_evidence(found).pairs[0].fresh)

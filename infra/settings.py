@@ -15,13 +15,11 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from components.serving.connector import BACKENDS, CONNECTORS
-from components.serving.spec import Topology
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Positive = Annotated[int, Field(ge=1)]
 NonNegative = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
-DTYPES = ("bfloat16", "float16", "float32")
 
 
 class SettingsError(ValueError):
@@ -357,6 +355,3 @@ def _section_of(annotation: Any) -> type[BaseModel] | None:
         if isinstance(candidate, type) and issubclass(candidate, BaseModel):
             return candidate
     return None
-
-
-__all__ = ["Settings", "SettingsError", "Topology", "load"]

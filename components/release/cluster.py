@@ -134,13 +134,12 @@ class Cluster:
             ),
         )
 
-    def run_probe(self, name: str, pod_spec: dict[str, Any], plan: dict[str, Any], limit_s: int,
-                  say: Callable[[str], None]) -> dict[str, Any]:  # fmt: skip
+    def run_probe(self, name: str, pod_spec: dict[str, Any], plan: dict[str, Any], limit_s: int) -> dict[str, Any]:
         """Run the probe's Job and return its evidence. The Job and its ConfigMap are removed."""
         self.remove_probe(name)
         try:
             self._start_probe(name, pod_spec, plan, limit_s)
-            return self._await_probe(name, limit_s, say)
+            return self._await_probe(name, limit_s)
         finally:
             self.remove_probe(name)
 
@@ -166,7 +165,7 @@ class Cluster:
     def _create(self, what: str, create: Callable[..., Any], body: dict[str, Any]) -> None:
         _call(what, lambda: create(self.namespace, body, _request_timeout=CALL_LIMIT_S))
 
-    def _await_probe(self, name: str, limit_s: int, say: Callable[[str], None]) -> dict[str, Any]:
+    def _await_probe(self, name: str, limit_s: int) -> dict[str, Any]:
         deadline = time.monotonic() + limit_s + CALL_LIMIT_S
         while time.monotonic() < deadline:
             job = _call(f"Job {name}", lambda: self.batch.read_namespaced_job(

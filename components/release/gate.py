@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from dataclasses import asdict
 from typing import Any
 
 from pulumi import Input, Output, ResourceOptions
@@ -64,9 +65,7 @@ def gate_inputs(access: Access, release: Release, settings: dict[str, Any],
                 strategy: str, live: dict[str, Any] | None, replicas: dict[str, int]) -> dict[str, Any]:  # fmt: skip
     """The inputs of a gate. `live` is {id, replicas} of the release with the traffic, if any."""
     return {
-        "kubeconfig": access.kubeconfig,
-        "context": access.context,
-        "namespace": access.namespace,
+        **asdict(access),
         "releaseId": release.id,
         "settings": settings,
         "strategy": strategy,

@@ -47,7 +47,7 @@ def measure(cluster: Cluster, release_id: str, expectation: Expectation, probe: 
             return Evidence(not_ready=pods, seconds={"ready": ready_s})
         say("all pods are ready: measuring the KV transfer")
         plan = probe_plan(pods, expectation, probe)
-        found = cluster.run_probe(f"probe-{release_id}", probe_pod, plan, probe.probe_limit_s, say)
+        found = cluster.run_probe(f"probe-{release_id}", probe_pod, plan, probe.probe_limit_s)
         evidence = read_evidence(found)
         verdict_s = time.monotonic() - started - ready_s
         return replace(evidence, seconds={**evidence.seconds, "ready": ready_s, "probe": verdict_s})

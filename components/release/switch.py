@@ -8,7 +8,7 @@ traffic -> old release drained -> old release to 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pulumi
@@ -117,13 +117,10 @@ class ReleaseSwitch(pulumi.ComponentResource):
     def _fleet(self, release: Release, after: list[k8s.apps.v1.DeploymentPatch]) -> FleetCheck:
         args, live = self._args, self._args.plan.live
         candidate = args.plan.candidate is not None
-        access = args.access
         return FleetCheck(
             f"fleet-{release.id}",
             {
-                "kubeconfig": access.kubeconfig,
-                "context": access.context,
-                "namespace": access.namespace,
+                **asdict(args.access),
                 "releaseId": release.id,
                 "replicas": self._size(release),
                 "settings": args.gate if candidate or live is None else live.gate,
@@ -153,13 +150,11 @@ class ReleaseSwitch(pulumi.ComponentResource):
 
     def _stop_old(self, old: Release, front_door: FrontDoor) -> list[k8s.apps.v1.DeploymentPatch]:
         """Once traffic has moved: drain the old release and stop it. Its manifests stay one update."""
-        args, access = self._args, self._args.access
+        args = self._args
         drain = Drain(
             f"drain-{old.id}",
             {
-                "kubeconfig": access.kubeconfig,
-                "context": access.context,
-                "namespace": access.namespace,
+                **asdict(args.access),
                 "releaseId": old.id,
                 "release": old.to_json(),
                 "towards": self.verdict.apply(

@@ -12,8 +12,6 @@ from components.serving.spec import EngineTier, ServingSpec
 CONNECTORS = ("nixl",)
 BACKENDS = ("auto", "UCX", "LIBFABRIC")
 ROLES: dict[EngineTier, str] = {"prefill": "kv_producer", "decode": "kv_consumer"}
-NIXL_LEASE_S = 30
-"""How long a prefiller keeps blocks for a decoder (vllm 0.32 NIXL `kv_lease_duration`)."""
 
 
 def transfer_config(serving: ServingSpec, tier: EngineTier) -> str | None:
