@@ -15,6 +15,7 @@ from components.release.cluster import Access, Cluster
 from components.release.evidence import figures, read_evidence
 from components.release.ledger import read_ledger
 from components.release.measure import ProbeSettings
+from components.release.probe_job import run_probe
 from tools.cache import cache
 from tools.deployment import Deployment
 from tools.localcluster import link
@@ -45,7 +46,7 @@ def _measure(cluster: Cluster, release: Any, rate_mbit_per_s: int) -> dict[str, 
     link.throttle(decode.ip, rate_mbit_per_s)
     try:
         pod_spec = measure.probe_pod(release.pods["decode"])
-        found = cluster.run_probe("benchmark-accuracy", pod_spec, plan, 300)
+        found = run_probe(cluster, release.id, pod_spec, plan, 300)
     finally:
         link.restore(decode.ip)
     measured = figures(read_evidence(found).pairs[0].fresh)

@@ -53,6 +53,7 @@ async def declare() -> dict[str, Any]:
             strategy=settings.rollout.strategy,
             drain_limit_s=settings.rollout.drain_limit_s,
             replicas=replicas(settings),
+            found=observed.sizes,
             port=settings.edge.port,
             service_type=settings.edge.service_type,
         ),

@@ -1,7 +1,7 @@
 """Ask the cluster what a plan depends on, before anything is declared.
 
-Three questions: does it answer, is the namespace ours, and which release has the traffic now. The
-last one corrects the ledger after an update that was killed while it moved traffic.
+Does it answer, is the namespace ours, which release has the traffic, and with how many replicas? The
+last two correct what an update left that was killed while it moved traffic.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import HTTPError
 from urllib3.util.retry import Retry
 
-from components.release.cluster import Access, Cluster, record_name
+from components.release.cluster import Access, Cluster, ClusterFault, record_name
 from components.serving.front_door import SERVICE
 from components.serving.labels import NO_RELEASE, OWNER_LABEL, RELEASE_LABEL
 from infra.settings import Platform, SettingsError
@@ -26,10 +26,12 @@ LOCAL_KUBECONFIG = ".local/kubeconfig"
 
 @dataclass(frozen=True)
 class Observed:
-    """The release that the front door selects, and what its gate recorded; None before the first."""
+    """The release that the front door selects, what its gate recorded, and the replicas that its
+    tiers are set to; nothing before the first."""
 
     selected: str | None
     record: dict[str, Any] | None
+    sizes: dict[str, int]
 
 
 def access(platform: Platform, project: Path, where: str) -> Access:
@@ -49,8 +51,10 @@ def observe(access: Access, owner: str, where: str) -> Observed:
         cluster.core.api_client.rest_client.pool_manager.connection_pool_kw["retries"] = Retry(0)
         _check_owner(cluster, owner, where)
         selected = _selected(cluster)
-        return Observed(selected, cluster.read_record(record_name(selected)) if selected else None)
-    except (HTTPError, ConfigException, OSError) as error:
+        if selected is None:
+            return Observed(None, None, {})
+        return Observed(selected, cluster.read_record(record_name(selected)), cluster.sizes(selected))
+    except (ClusterFault, HTTPError, ConfigException, OSError) as error:
         raise SettingsError(where, [
             f"platform.kubeconfig: the cluster of {access.kubeconfig} does not answer: {_short(error)}; "
             "start it (local: make up) or correct kubeconfig and context"

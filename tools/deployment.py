@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,45 @@ class Finished:
     text: str
 
 
+MARK = "SPLITSERVE_UPDATE"
+"""In the environment of everything that one update starts, so that its processes can be told."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """A running `pulumi up`."""
+
+    process: subprocess.Popen[str]
+    mark: str
+
+    def lines(self) -> Iterator[str]:
+        assert self.process.stdout is not None
+        yield from self.process.stdout
+
+    def kill(self) -> None:
+        """End `pulumi` itself without warning, as a crash would. Its plugins are left to themselves."""
+        self.process.kill()
+        self.process.wait()
+
+    def left(self) -> dict[int, str]:
+        """The processes of this update that still run: {id: command line}."""
+        found = {}
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and f"{MARK}={self.mark}".encode() in (entry / "environ").read_bytes():
+                    found[int(entry.name)] = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue  # it ended meanwhile
+        return found
+
+    def end_left(self) -> None:
+        for process in self.left():
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+
+
 @dataclass(frozen=True)
 class Deployment:
     """A stack, the environment of its commands, and the namespace that it deploys to."""
@@ -56,23 +96,24 @@ class Deployment:
 
     def up(self, *changes: Change) -> Finished:
         """`pulumi up` with a changed stack file."""
-        process = self.start_up(*changes)
-        text = self._read(process)
-        return Finished(process.wait(), text)
+        update = self.start_up(*changes)
+        text = self._read(update)
+        return Finished(update.process.wait(), text)
 
-    def start_up(self, *changes: Change) -> subprocess.Popen[str]:
-        """`pulumi up` in a process group of its own, so that all of it can be killed."""
+    def start_up(self, *changes: Change) -> Update:
+        """Start `pulumi up` with a changed stack file."""
+        mark = uuid.uuid4().hex
         arguments = ["--yes", "--skip-preview", "--suppress-progress", "--suppress-outputs"]
         command = self._command("up", *arguments, "--config-file", str(self.stack_file(*changes)))
-        return subprocess.Popen(
-            command, cwd=CHECKOUT, env=dict(self.environment), text=True, start_new_session=True,
+        process = subprocess.Popen(
+            command, cwd=CHECKOUT, env={**self.environment, MARK: mark}, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
+        return Update(process, mark)
 
-    def _read(self, process: subprocess.Popen[str]) -> str:
+    def _read(self, update: Update) -> str:
         lines = []
-        assert process.stdout is not None
-        for line in process.stdout:
+        for line in update.lines():
             lines.append(line)
             if self.show:
                 print(line, end="", flush=True)
@@ -91,9 +132,3 @@ class Deployment:
 
     def _command(self, *arguments: str) -> list[str]:
         return ["pulumi", *arguments, "--stack", self.stack, "--non-interactive"]
-
-
-def kill(process: subprocess.Popen[str]) -> None:
-    """End a `pulumi up` with everything that it started, as a crash or a closed laptop would."""
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

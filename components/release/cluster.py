@@ -1,18 +1,16 @@
-"""What the gate does to and asks of a cluster: scale, wait, read pods, run the probe's Job.
+"""What the gate does to and asks of a cluster: scale, read pods and their words, keep records.
 
-The only module of `components/release` that talks to Kubernetes itself. Every call has a limit;
-what fails raises ClusterFault with the object's name, so that a caller can report it as
-"could not measure".
+With `probe_job.py` the only module of `components/release` that talks to Kubernetes itself. Every
+call has a limit; what fails raises ClusterFault with the object's name, so that a caller can report
+it as "could not measure".
 """
 
 from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from kubernetes import client
@@ -23,7 +21,6 @@ from urllib3.exceptions import HTTPError
 from components.serving.labels import MANAGED_BY, RELEASE_LABEL, TIER_LABEL, workload_name
 
 CALL_LIMIT_S = 20
-POLL_S = 1.0
 FIELD_MANAGER = "splitserve-gate"
 RESTARTS_ARE_FATAL = 2
 """A container that ended this often while starting will not start by waiting."""
@@ -33,7 +30,6 @@ HOPELESS_WAITING = {
 }  # fmt: skip
 ERROR_LINE = re.compile(r"[Ee]rror\b ?[:,]")
 """`ValueError: …`, `error: …`, pydantic's `Value error, …`; a traceback's last line is one."""
-EVIDENCE_MARK = "EVIDENCE "
 
 
 class ClusterFault(Exception):
@@ -48,6 +44,11 @@ class Access:
     context: str | None
     namespace: str
 
+    @staticmethod
+    def of(inputs: dict[str, Any]) -> Access:
+        """The access among a dynamic resource's inputs; the engine leaves out what is None."""
+        return Access(inputs["kubeconfig"], inputs.get("context"), inputs["namespace"])
+
 
 @dataclass(frozen=True)
 class Pod:
@@ -58,6 +59,9 @@ class Pod:
     trouble: str | None
     """Why the pod will not get ready by waiting; None while it may."""
     state: str
+    restarts: int = 0
+    last_end: str | None = None
+    """How its container ended last, if it ever did: "exit code 137 (OOMKilled)"."""
 
 
 class Cluster:
@@ -91,12 +95,26 @@ class Cluster:
         except HTTPError as error:
             raise ClusterFault(f"Deployment {name}: {error}") from None
 
+    def sizes(self, release_id: str) -> dict[str, int]:
+        """The replicas that each of the release's Deployments is set to, by tier."""
+        found = call(f"Deployments of release {release_id}", lambda: self.apps.list_namespaced_deployment(
+            self.namespace, label_selector=f"{RELEASE_LABEL}={release_id}",
+            _request_timeout=CALL_LIMIT_S))  # fmt: skip
+        return {d.metadata.labels[TIER_LABEL]: d.spec.replicas for d in found.items}
+
     def pods(self, release_id: str, *, ending: bool = False) -> list[Pod]:
         """The release's pods; with `ending` also those that are being deleted."""
-        selector = f"{RELEASE_LABEL}={release_id},{TIER_LABEL}"
-        found = _call(f"pods of release {release_id}", lambda: self.core.list_namespaced_pod(
+        return self.select(f"{RELEASE_LABEL}={release_id},{TIER_LABEL}", ending=ending)
+
+    def select(self, selector: str, *, ending: bool = False) -> list[Pod]:
+        """The pods that carry some labels; with `ending` also those that are being deleted."""
+        found = call(f"pods ({selector})", lambda: self.core.list_namespaced_pod(
             self.namespace, label_selector=selector, _request_timeout=CALL_LIMIT_S))  # fmt: skip
         return [_read_pod(p) for p in found.items if ending or p.metadata.deletion_timestamp is None]
+
+    def log(self, pod: str) -> str:
+        return call(f"log of pod {pod}", lambda: self.core.read_namespaced_pod_log(
+            pod, self.namespace, _request_timeout=CALL_LIMIT_S))  # fmt: skip
 
     def last_words(self, pod: str) -> str:
         """What the pod's log says of its end, of its previous run first."""
@@ -127,103 +145,12 @@ class Cluster:
 
     def pod_page(self, pod: str, port: int, path: str) -> str:
         """A page that the pod serves, fetched through the API server."""
-        return _call(
+        return call(
             f"pod {pod}",
             lambda: self.core.connect_get_namespaced_pod_proxy_with_path(
                 f"{pod}:{port}", self.namespace, path, _request_timeout=CALL_LIMIT_S
             ),
         )
-
-    def run_probe(self, name: str, pod_spec: dict[str, Any], plan: dict[str, Any], limit_s: int) -> dict[str, Any]:
-        """Run the probe's Job and return its evidence. The Job and its ConfigMap are removed."""
-        self.remove_probe(name)
-        try:
-            self._start_probe(name, pod_spec, plan, limit_s)
-            return self._await_probe(name, limit_s)
-        finally:
-            self.remove_probe(name)
-
-    def _start_probe(self, name: str, pod_spec: dict[str, Any], plan: dict[str, Any], limit_s: int) -> None:
-        source = Path(__file__).with_name("probe.py").read_text()
-        labels = {**MANAGED_BY, "app.kubernetes.io/component": "probe"}
-        metadata = {"name": name, "labels": labels}
-        config_map = {"metadata": metadata, "data": {"probe.py": source, "plan.json": json.dumps(plan)}}
-        job = {
-            "metadata": metadata,
-            "spec": {
-                "backoffLimit": 0,
-                "activeDeadlineSeconds": limit_s,
-                "template": {
-                    "metadata": {"labels": labels},
-                    "spec": pod_spec | {"volumes": [{"name": "plan", "configMap": {"name": name}}]},
-                },
-            },
-        }
-        self._create(f"ConfigMap {name}", self.core.create_namespaced_config_map, config_map)
-        self._create(f"Job {name}", self.batch.create_namespaced_job, job)
-
-    def _create(self, what: str, create: Callable[..., Any], body: dict[str, Any]) -> None:
-        _call(what, lambda: create(self.namespace, body, _request_timeout=CALL_LIMIT_S))
-
-    def _await_probe(self, name: str, limit_s: int) -> dict[str, Any]:
-        deadline = time.monotonic() + limit_s + CALL_LIMIT_S
-        while time.monotonic() < deadline:
-            job = _call(f"Job {name}", lambda: self.batch.read_namespaced_job(
-                name, self.namespace, _request_timeout=CALL_LIMIT_S))  # fmt: skip
-            if job.status.succeeded:
-                return self._evidence(name)
-            if job.status.failed:
-                raise ClusterFault(f"the probe's Job failed: {self._job_trouble(name, job)}")
-            time.sleep(POLL_S / 2)
-        raise ClusterFault(f"the probe's Job did not end within {limit_s} s: {self._pod_states(name)}")
-
-    def _evidence(self, name: str) -> dict[str, Any]:
-        for pod in self._job_pods(name):
-            log = _call(f"log of pod {pod.metadata.name}", lambda: self.core.read_namespaced_pod_log(
-                pod.metadata.name, self.namespace, _request_timeout=CALL_LIMIT_S))  # noqa: B023  # fmt: skip
-            for line in reversed(log.splitlines()):
-                if line.startswith(EVIDENCE_MARK):
-                    return json.loads(line.removeprefix(EVIDENCE_MARK))
-        raise ClusterFault("the probe ended without printing its evidence")
-
-    def _job_trouble(self, name: str, job: Any) -> str:
-        conditions = [c.message for c in job.status.conditions or [] if c.type == "Failed"]
-        pods = self._job_pods(name)
-        words = self.last_words(pods[-1].metadata.name) if pods else ""
-        return "; ".join(part for part in (*conditions, words) if part)
-
-    def _pod_states(self, name: str) -> str:
-        return "; ".join(_read_pod(pod).state for pod in self._job_pods(name)) or "it has no pod"
-
-    def _job_pods(self, name: str) -> list[Any]:
-        selector = f"batch.kubernetes.io/job-name={name}"
-        return _call(f"pods of Job {name}", lambda: self.core.list_namespaced_pod(
-            self.namespace, label_selector=selector, _request_timeout=CALL_LIMIT_S)).items  # fmt: skip
-
-    def remove_probe(self, name: str) -> None:
-        """Remove a probe's Job and ConfigMap, and wait until their names are free again."""
-        deadline = time.monotonic() + CALL_LIMIT_S
-        while time.monotonic() < deadline:
-            gone = [
-                self._gone(lambda: self.batch.delete_namespaced_job(
-                    name, self.namespace, propagation_policy="Background",
-                    _request_timeout=CALL_LIMIT_S)),
-                self._gone(lambda: self.core.delete_namespaced_config_map(
-                    name, self.namespace, _request_timeout=CALL_LIMIT_S)),
-            ]  # fmt: skip
-            if all(gone):
-                return
-            time.sleep(POLL_S / 5)
-
-    @staticmethod
-    def _gone(delete: Callable[[], Any]) -> bool:
-        try:
-            delete()
-        except ApiException as error:
-            return error.status == 404
-        except HTTPError:
-            return False
-        return False
 
     def record(self, name: str, content: dict[str, Any]) -> None:
         """Keep a JSON document in a ConfigMap of ours."""
@@ -234,7 +161,7 @@ class Cluster:
         except ApiException as error:
             if error.status != 409:
                 raise ClusterFault(f"ConfigMap {name}: {error.reason}") from None
-            _call(f"ConfigMap {name}", lambda: self.core.replace_namespaced_config_map(
+            call(f"ConfigMap {name}", lambda: self.core.replace_namespaced_config_map(
                 name, self.namespace, body, _request_timeout=CALL_LIMIT_S))  # fmt: skip
 
     def read_record(self, name: str) -> dict[str, Any] | None:
@@ -248,8 +175,12 @@ class Cluster:
         return json.loads(found.data["record.json"])
 
     def remove_record(self, name: str) -> None:
-        self._gone(lambda: self.core.delete_namespaced_config_map(
-            name, self.namespace, _request_timeout=CALL_LIMIT_S))  # fmt: skip
+        """Remove a document; it may be gone already."""
+        try:
+            self.core.delete_namespaced_config_map(name, self.namespace, _request_timeout=CALL_LIMIT_S)
+        except ApiException as error:
+            if error.status != 404:
+                raise ClusterFault(f"ConfigMap {name}: {_reason(error)}") from None
 
 
 def telling_line(log: str) -> str:
@@ -268,9 +199,9 @@ def describe(pods: Iterable[Pod]) -> str:
     return "; ".join(f"{pod.name}: {pod.state}" for pod in pods)
 
 
-def _call(what: str, call: Callable[[], Any]) -> Any:
+def call(what: str, ask: Callable[[], Any]) -> Any:
     try:
-        return call()
+        return ask()
     except ApiException as error:
         raise ClusterFault(f"{what}: {_reason(error)}") from None
     except HTTPError as error:
@@ -301,6 +232,8 @@ def _read_pod(pod: Any) -> Pod:
         ready=ready is not None and ready.status == "True",
         trouble=trouble,
         state=state,
+        restarts=sum(status.restart_count for status in statuses),
+        last_end=next((end for end in map(_last_end, statuses) if end), None),
     )
 
 
@@ -308,10 +241,15 @@ def _container_trouble(status: Any) -> str | None:
     waiting = status.state.waiting
     if waiting and waiting.reason in HOPELESS_WAITING:
         return f"{waiting.reason}: {waiting.message or ''}".strip()
-    last = status.last_state.terminated
-    if status.restart_count >= RESTARTS_ARE_FATAL and last and not status.ready:
-        return f"its container ended {status.restart_count} times, last with exit code {last.exit_code} ({last.reason})"
+    end = _last_end(status)
+    if status.restart_count >= RESTARTS_ARE_FATAL and end and not status.ready:
+        return f"its container ended {status.restart_count} times, last with {end}"
     return None
+
+
+def _last_end(status: Any) -> str | None:
+    ended = status.state.terminated or status.last_state.terminated
+    return f"exit code {ended.exit_code} ({ended.reason})" if ended else None
 
 
 def _container_state(status: Any) -> str | None:

@@ -12,8 +12,7 @@ from typing import Any
 from pulumi import Input, Output, ResourceOptions
 from pulumi.dynamic import Resource
 
-from components.release.cluster import Cluster, ClusterFault
-from components.release.gate import access_of
+from components.release.cluster import Access, Cluster, ClusterFault
 from components.release.once import OnceProvider
 from components.release.probe import parse_metrics, total
 from components.release.progress import engine_log
@@ -51,7 +50,7 @@ class Drain(Resource, module="release", name="Drain"):
 
 def drain(props: dict[str, Any]) -> dict[str, Any]:
     """Wait for quiet, then stop the router; returns {idle, seconds, running}."""
-    cluster = Cluster(access_of(props))
+    cluster = Cluster(Access.of(props))
     release = Release.from_json(props["release"])
     limit_s = float(props["limitS"])
     started = time.monotonic()

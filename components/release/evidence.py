@@ -72,7 +72,8 @@ class Evidence:
     """Everything one gate saw.
 
     `not_ready` says what kept pods from getting ready (then nothing was probed); `unmeasured` what
-    kept the probe from measuring. `ageing` and `router` are the probe's own records.
+    kept the probe from measuring. `ended` names the pods whose container ended while the probe ran, and
+    says why. `ageing` and `router` are the probe's own records.
     """
 
     pairs: list[PairEvidence] = field(default_factory=list)
@@ -80,6 +81,7 @@ class Evidence:
     ageing: dict[str, Any] | None = None
     not_ready: str | None = None
     unmeasured: str | None = None
+    ended: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 The gate proves a release on one pod a tier. Before traffic moves to all of its replicas, and each
 time their number changes, this resource waits for all of them and measures every pod that was not
-measured before. It rolls nothing back by itself: what follows is a function of its verdict.
+measured before. A live release that was scaled down behind the stack's back (by hand, or by a
+`swap` that was killed) gets its replicas again. It rolls nothing back by itself: what follows is a
+function of its verdict.
 """
 
 from __future__ import annotations
@@ -13,10 +15,11 @@ from pulumi import Input, Output, ResourceOptions
 from pulumi.dynamic import Resource
 
 from components.release import measure
-from components.release.cluster import Cluster
+from components.release.cluster import Access, Cluster
 from components.release.evidence import Evidence
-from components.release.gate import access_of, is_inconclusive, limits_of, probe_settings
+from components.release.gate import is_inconclusive, limits_of, probe_settings
 from components.release.once import OnceProvider
+from components.release.probe_job import Superseded
 from components.release.progress import engine_log
 from components.release.release import Release
 from components.release.verdict import judge
@@ -27,12 +30,14 @@ SAMPLES = 2
 class FleetCheckProvider(OnceProvider):
     decides = ("releaseId", "replicas", "settings")
 
-    def unsettled(self, outputs: dict[str, Any]) -> bool:
-        return is_inconclusive(outputs)
+    def unsettled(self, outputs: dict[str, Any], inputs: dict[str, Any]) -> bool:
+        return is_inconclusive(outputs) or bool(too_few(inputs))
 
     def run(self, props: dict[str, Any]) -> dict[str, Any]:
         try:
             return check_fleet(props)
+        except Superseded:
+            raise  # the release is another update's by now
         except Exception as error:  # the edge: an update must end with an answer
             evidence = Evidence(unmeasured=f"{type(error).__name__}: {error}")
             release = Release.from_json(props["release"])
@@ -48,6 +53,16 @@ class FleetCheck(Resource, module="release", name="FleetCheck"):
         super().__init__(FleetCheckProvider(), name, {**inputs, "verdict": None}, opts)
 
 
+def too_few(inputs: dict[str, Any]) -> dict[str, int]:
+    """The tiers of a live release that were found with fewer replicas than they should have."""
+    found = inputs.get("found") or {}
+    return {
+        tier: int(count)
+        for tier, count in inputs["replicas"].items()
+        if tier in found and int(found[tier]) < int(count)
+    }
+
+
 def check_fleet(props: dict[str, Any]) -> dict[str, Any]:
     """Wait for all replicas; measure them unless the gate has seen every one of them already."""
     gate = props["gateVerdict"]
@@ -56,9 +71,14 @@ def check_fleet(props: dict[str, Any]) -> dict[str, Any]:
         return {"verdict": gate}
     release = Release.from_json(props["release"])
     settings = props["settings"] | {"samples": SAMPLES, "age": "off"}
-    cluster = Cluster(access_of(props))
+    cluster = Cluster(Access.of(props))
     if props["candidate"] and all(count == 1 for count in replicas.values()):
         return {"verdict": gate}
+    if missing := too_few(props):
+        engine_log(
+            f"release {release.id} is live but was scaled down to {props['found']}: starting it again", warn=True
+        )
+        cluster.scale(release.id, missing)
     engine_log(f"checking all pods of release {release.id}: {replicas}")
     evidence = measure.measure(
         cluster, release.id, release.expectation, probe_settings(settings), replicas,

@@ -21,9 +21,11 @@ from pulumi.dynamic import Resource
 
 from components.release import measure
 from components.release.cluster import Access, Cluster, ClusterFault, record_name
+from components.release.drain import stop_router
 from components.release.evidence import Evidence
 from components.release.measure import ProbeSettings
 from components.release.once import OnceProvider
+from components.release.probe_job import Superseded
 from components.release.progress import engine_log
 from components.release.release import Release
 from components.release.verdict import Limits, Verdict, judge
@@ -38,7 +40,7 @@ class KvGateProvider(OnceProvider):
     decides = ("releaseId", "settings")
     # Where the kubeconfig lies and how many replicas the live release has do not decide.
 
-    def unsettled(self, outputs: dict[str, Any]) -> bool:
+    def unsettled(self, outputs: dict[str, Any], inputs: dict[str, Any]) -> bool:
         return is_inconclusive(outputs)
 
     def run(self, props: dict[str, Any]) -> dict[str, Any]:
@@ -46,7 +48,7 @@ class KvGateProvider(OnceProvider):
 
     def delete(self, _id: str, _props: dict[str, Any]) -> None:
         try:
-            Cluster(access_of(_props)).remove_record(record_name(_props["releaseId"]))
+            Cluster(Access.of(_props)).remove_record(record_name(_props["releaseId"]))
         except Exception as error:  # the cluster may be gone: its records went with it
             engine_log(f"{_id}: its record was left behind: {error}", warn=True)
 
@@ -82,6 +84,8 @@ def run_gate(props: dict[str, Any]) -> dict[str, Any]:
     """
     try:
         return _run_gate(props)
+    except Superseded:
+        raise  # the release is another update's by now: no answer of ours may be saved
     except Exception as error:  # the edge: an update must end with an answer, not with a traceback
         engine_log(traceback.format_exc(), debug=True)
         evidence = Evidence(unmeasured=f"{type(error).__name__}: {error}")
@@ -90,15 +94,15 @@ def run_gate(props: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run_gate(props: dict[str, Any]) -> dict[str, Any]:
-    cluster = Cluster(access_of(props))
+    cluster = Cluster(Access.of(props))
     release = Release.from_json(props["release"])
-    live = props.get("live") if props["strategy"] == "swap" else None
-    evidence = _measure_candidate(cluster, release, live, props)
+    swapped = props.get("live") if props["strategy"] == "swap" else None
+    evidence = _measure_candidate(cluster, release, swapped, props)
     verdict = judge(evidence, limits_of(release, props["settings"]))
     engine_log(f"verdict: {verdict.outcome}: {verdict.message}")
     answer = _answer(verdict, evidence)
     if verdict.outcome != "pass" and not _may_stay(props):
-        answer["verdict"]["rollback"] = _take_back(cluster, release, live, props["settings"])
+        answer["verdict"]["rollback"] = _take_back(cluster, release, props)
     _record(cluster, props, answer)
     return answer
 
@@ -109,9 +113,7 @@ def _measure_candidate(cluster: Cluster, release: Release, live: dict[str, Any] 
     canary = dict.fromkeys(release.pods, 1)
     try:
         if live:
-            engine_log(f"swap: stopping live release {live['id']}")
-            cluster.scale(live["id"], dict.fromkeys(live["replicas"], 0))
-            measure.wait_gone(cluster, live["id"], GONE_LIMIT_S)
+            _make_room(cluster, Release.from_json(live["release"]))
         cluster.scale(release.id, canary)
     except ClusterFault as fault:
         return Evidence(unmeasured=str(fault))
@@ -121,33 +123,45 @@ def _measure_candidate(cluster: Cluster, release: Release, live: dict[str, Any] 
     )  # fmt: skip
 
 
-def _take_back(cluster: Cluster, release: Release, live: dict[str, Any] | None,
-               settings: dict[str, Any]) -> dict[str, Any]:  # fmt: skip
-    """The candidate to 0; in `swap` the live release back to its replicas, checked once.
+def _make_room(cluster: Cluster, live: Release) -> None:
+    """Stop the live release: its router first, which finishes the requests that it has."""
+    engine_log(f"swap: stopping live release {live.id}; the outage begins")
+    stop_router(cluster, live)
+    cluster.scale(live.id, dict.fromkeys(live.engine_tiers, 0))
+    measure.wait_gone(cluster, live.id, GONE_LIMIT_S)
 
-    Returns {seconds, live}: how long it took, and what the check of the live release said.
+
+def _take_back(cluster: Cluster, release: Release, props: dict[str, Any]) -> dict[str, Any]:
+    """The candidate to 0 and the live release at its replicas; in `swap` it is checked once.
+
+    Returns {seconds, live}: how long it took, and what the check of the live release said. In
+    `canary` the live release has its replicas already, unless a `swap` before was killed.
     """
-    started = time.monotonic()
+    started, live, checked = time.monotonic(), props.get("live"), None
     engine_log(f"taking release {release.id} back")
     try:
         cluster.scale(release.id, dict.fromkeys(release.pods, 0))
-        checked = _restore(cluster, release, live, settings) if live else None
         measure.wait_gone(cluster, release.id, GONE_LIMIT_S)
+        if live:
+            cluster.scale(live["id"], _counts(live["replicas"]))
+        if live and props["strategy"] == "swap":
+            checked = _check_restored(cluster, live, props["settings"])
     except ClusterFault as fault:
         checked = {"id": live["id"] if live else None, "outcome": "inconclusive", "message": str(fault)}
         engine_log(f"the rollback is not complete: {fault}", warn=True)
     return {"seconds": time.monotonic() - started, "live": checked}
 
 
-def _restore(cluster: Cluster, release: Release, live: dict[str, Any],
-             settings: dict[str, Any]) -> dict[str, Any]:  # fmt: skip
-    measure.wait_gone(cluster, release.id, GONE_LIMIT_S)
-    replicas = {tier: int(count) for tier, count in live["replicas"].items()}
-    cluster.scale(live["id"], replicas)
+def _counts(replicas: dict[str, Any]) -> dict[str, int]:
+    return {tier: int(count) for tier, count in replicas.items()}
+
+
+def _check_restored(cluster: Cluster, live: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """Measure the live release once after it was started again; {id, outcome, message}."""
     again = settings | {"samples": RECHECK_SAMPLES, "age": "off"}
     restored = Release.from_json(live["release"])
     evidence = measure.measure(
-        cluster, live["id"], restored.expectation, probe_settings(again), replicas,
+        cluster, live["id"], restored.expectation, probe_settings(again), _counts(live["replicas"]),
         measure.probe_pod(restored.pods[restored.engine_tiers[0]]), engine_log,
     )  # fmt: skip
     verdict = judge(evidence, limits_of(restored, again))
@@ -181,10 +195,6 @@ def _answer(verdict: Verdict, evidence: Evidence) -> dict[str, Any]:
 def is_inconclusive(outputs: dict[str, Any]) -> bool:
     """Whether the last run of a gate or fleet check could not measure: then it has to again."""
     return (outputs.get("verdict") or {}).get("outcome") == "inconclusive"
-
-
-def access_of(props: dict[str, Any]) -> Access:
-    return Access(props["kubeconfig"], props.get("context"), props["namespace"])
 
 
 def probe_settings(settings: dict[str, Any]) -> ProbeSettings:

@@ -13,6 +13,7 @@ from typing import Any
 
 from components.release.cluster import Cluster, ClusterFault, Pod, describe
 from components.release.evidence import Evidence, read_evidence
+from components.release.probe_job import run_probe
 from components.release.release import ROUTER, Expectation
 
 POLL_S = 1.0
@@ -47,10 +48,9 @@ def measure(cluster: Cluster, release_id: str, expectation: Expectation, probe: 
             return Evidence(not_ready=pods, seconds={"ready": ready_s})
         say("all pods are ready: measuring the KV transfer")
         plan = probe_plan(pods, expectation, probe)
-        found = cluster.run_probe(f"probe-{release_id}", probe_pod, plan, probe.probe_limit_s)
-        evidence = read_evidence(found)
-        verdict_s = time.monotonic() - started - ready_s
-        return replace(evidence, seconds={**evidence.seconds, "ready": ready_s, "probe": verdict_s})
+        evidence = read_evidence(run_probe(cluster, release_id, probe_pod, plan, probe.probe_limit_s))
+        seconds = {**evidence.seconds, "ready": ready_s, "probe": time.monotonic() - started - ready_s}
+        return replace(evidence, seconds=seconds, ended=ended_since(cluster, release_id, pods))
     except ClusterFault as fault:
         return Evidence(unmeasured=str(fault), seconds={"all": time.monotonic() - started})
 
@@ -76,6 +76,19 @@ def wait_ready(cluster: Cluster, release_id: str, replicas: dict[str, int], limi
             count = sum(pod.ready for pod in pods)
             say(f"waiting for release {release_id}: {count} of {sum(replicas.values())} pods ready, {waited:.0f} s")
         time.sleep(POLL_S)
+
+
+def ended_since(cluster: Cluster, release_id: str, before: list[Pod]) -> list[str]:
+    """Which of these pods' containers have ended since, and why; a deleted pod is another's doing."""
+    after = {pod.name: pod for pod in cluster.pods(release_id)}
+    ended = []
+    for pod in before:
+        now = after.get(pod.name)
+        if now and (now.restarts > pod.restarts or (now.last_end and not pod.last_end)):
+            said = (cluster.last_warning(pod.name), cluster.last_words(pod.name))
+            reasons = "; ".join(part for part in (now.last_end, *said) if part)
+            ended.append(f"{pod.name}: {reasons}")
+    return ended
 
 
 def wait_gone(cluster: Cluster, release_id: str, limit_s: int) -> None:

@@ -10,11 +10,14 @@ from typing import Any, ClassVar
 
 from pulumi.dynamic import CreateResult, DiffResult, ResourceProvider, UpdateResult
 
+from components.release.progress import end_with_engine
+
 
 class OnceProvider(ResourceProvider):
     """`decides` names the inputs whose change does it again; `run` does it and returns outputs.
 
-    `unsettled` says of the last outputs that they are no answer yet, so that it is done again.
+    `unsettled` says of the last outputs and the new inputs that there is no answer yet, so that it is
+    done again.
     """
 
     decides: ClassVar[tuple[str, ...]] = ()
@@ -22,15 +25,17 @@ class OnceProvider(ResourceProvider):
     def run(self, props: dict[str, Any]) -> dict[str, Any]:
         raise NotImplementedError
 
-    def unsettled(self, outputs: dict[str, Any]) -> bool:
+    def unsettled(self, outputs: dict[str, Any], inputs: dict[str, Any]) -> bool:
         return False
 
     def create(self, props: dict[str, Any]) -> CreateResult:
+        end_with_engine()
         return CreateResult(f"{type(self).__name__}-{props['releaseId']}", {**props, **self.run(props)})
 
     def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
+        end_with_engine()
         return UpdateResult({**news, **self.run(news)})
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
-        changed = self.unsettled(_olds) or any(_olds.get(k) != _news.get(k) for k in self.decides)
+        changed = self.unsettled(_olds, _news) or any(_olds.get(k) != _news.get(k) for k in self.decides)
         return DiffResult(changes=changed, replaces=[], stables=[], delete_before_replace=False)

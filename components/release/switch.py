@@ -30,7 +30,8 @@ PATCH = {**SKIP_AWAIT, "pulumi.com/patchForce": "true"}
 
 @dataclass(frozen=True)
 class SwitchArgs:
-    """`replicas` is each tier's full size; `gate` the settings for a candidate's gate."""
+    """`replicas` is each tier's full size, `found` what the live release's tiers are set to in the
+    cluster now; `gate` the settings for a candidate's gate."""
 
     access: Access
     ledger: Ledger
@@ -39,6 +40,7 @@ class SwitchArgs:
     strategy: str
     drain_limit_s: int
     replicas: dict[str, int]
+    found: dict[str, int]
     port: int
     service_type: str
 
@@ -127,6 +129,7 @@ class ReleaseSwitch(pulumi.ComponentResource):
                 "release": release.to_json(),
                 "gateVerdict": self.gate.verdict,
                 "candidate": candidate,
+                "found": None if candidate else args.found,
             },
             pulumi.ResourceOptions(parent=self, depends_on=[*after, self.gate]),
         )

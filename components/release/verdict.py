@@ -112,6 +112,17 @@ def _not_ready(evidence: Evidence, _: Limits) -> Finding | None:
     )  # fmt: skip
 
 
+def _ended(evidence: Evidence, _: Limits) -> Finding | None:
+    if not evidence.ended:
+        return None
+    out_of_memory = any("OOMKilled" in pod for pod in evidence.ended)
+    return Finding(
+        "fail", "pod-ended", f"a container ended while it was measured: {'; '.join(evidence.ended)}",
+        "raise the tier's `resources.memory`" if out_of_memory
+        else "read the pod's message above: its exit code, its last warning and its log",
+    )  # fmt: skip
+
+
 def _unmeasured(evidence: Evidence, _: Limits) -> Finding | None:
     if evidence.unmeasured is None:
         return None
@@ -269,6 +280,7 @@ def _router_trouble(evidence: Evidence, limits: Limits) -> Finding | None:
 
 CHECKS: tuple[Check, ...] = (
     _not_ready,
+    _ended,
     _unmeasured,
     _no_pairs,
     _failed_transfers,

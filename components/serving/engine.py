@@ -105,8 +105,8 @@ def _probes(spec: TierSpec) -> dict[str, Any]:
             "failureThreshold": math.ceil(spec.load_limit_s / STARTUP_PERIOD_S),
         },
         "readinessProbe": {**health, "periodSeconds": 5, "failureThreshold": 3},
-        # Three misses of ten seconds: a long prefill on few cores may delay an answer.
-        "livenessProbe": {**health, "periodSeconds": 10, "failureThreshold": 3},
+        # A minute of misses: a long prefill on few cores delays answers, and a restart loses its KV.
+        "livenessProbe": {**health, "periodSeconds": 10, "failureThreshold": 6},
     }
 
 

@@ -42,11 +42,14 @@ def router_pod(serving: ServingSpec) -> dict[str, Any]:
             "periodSeconds": 2,
             "timeoutSeconds": 5,
         },
+        # Only a router that hangs for a minute is restarted: a busy node delays answers, and a restart
+        # breaks every stream.
         "livenessProbe": {
             "httpGet": {"path": "/liveness", "port": "http"},
             "initialDelaySeconds": 10,
             "periodSeconds": 10,
-            "timeoutSeconds": 5,
+            "timeoutSeconds": 10,
+            "failureThreshold": 6,
         },
     }
     spec = pod.pod_spec(

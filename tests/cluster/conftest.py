@@ -1,7 +1,7 @@
 """A stack of its own on the running local cluster: own backend, own namespace, real vLLM.
 
-The tests of this folder share one stack and run in the order of the file, each from the state that
-the one before left: a release takes most of a minute to start.
+The tests of this folder share one stack, because a release takes most of a minute to start. Each
+begins with a live release (`live`), whatever the one before left, so that one fault fails one test.
 """
 
 from __future__ import annotations
@@ -32,3 +32,12 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
     destroyed = deployment.run("destroy", "--yes", "--skip-preview", "--suppress-progress")
     (CHECKOUT / "stacks" / f"Pulumi.{STACK}.yaml").unlink(missing_ok=True)
     assert destroyed.code == 0, destroyed.text
+
+
+@pytest.fixture
+def live(deployment: Deployment) -> Deployment:
+    """The stack with a release that passed and has the traffic."""
+    if not deployment.outputs().get("live"):
+        made = deployment.up()
+        assert made.code == 0, made.text
+    return deployment

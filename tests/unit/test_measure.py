@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from components.release.cluster import Pod
-from components.release.measure import MAX_PAIRS, ProbeSettings, cover, probe_plan
+from components.release.measure import MAX_PAIRS, ProbeSettings, cover, ended_since, probe_plan
 from tests.unit.test_ledger import EXPECTATION
 
 
@@ -20,6 +22,34 @@ def test_every_pod_is_in_a_pair(prefills: int, decodes: int) -> None:
     assert len(pairs) == max(prefills, decodes)
     assert len({left.name for left, _ in pairs}) == prefills
     assert len({right.name for _, right in pairs}) == decodes
+
+
+class FoundCluster:
+    """Answers with the pods that a cluster would list after the probe."""
+
+    def __init__(self, after: list[Pod]) -> None:
+        self.after = after
+
+    def pods(self, _release: str) -> list[Pod]:
+        return self.after
+
+    def last_warning(self, _pod: str) -> str:
+        return "Unhealthy: Liveness probe failed"
+
+    def last_words(self, _pod: str) -> str:
+        return "panicked"
+
+
+def test_a_container_that_ended_during_the_probe_is_named_with_its_reason() -> None:
+    before = pods("router", 2)
+    after = [replace(before[0], restarts=1, last_end="exit code 137 (OOMKilled)"), before[1]]
+    ended = ended_since(FoundCluster(after), "a", before)  # pyright: ignore[reportArgumentType]
+    assert ended == ["router-0: exit code 137 (OOMKilled); Unhealthy: Liveness probe failed; panicked"]
+
+
+def test_earlier_ends_and_deleted_pods_are_not_held_against_a_release() -> None:
+    before = [replace(pod, restarts=1, last_end="exit code 1 (Error)") for pod in pods("router", 2)]
+    assert ended_since(FoundCluster(before[:1]), "a", before) == []  # pyright: ignore[reportArgumentType]
 
 
 def test_a_tier_without_pods_gives_no_pairs() -> None:

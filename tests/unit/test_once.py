@@ -11,6 +11,7 @@ from components.release.cluster import Access
 from components.release.drain import DrainProvider
 from components.release.fleet import FleetCheckProvider
 from components.release.gate import KvGateProvider, gate_inputs
+from components.release.probe_job import Superseded
 from tests.unit.test_ledger import release
 
 SETTINGS: dict[str, Any] = {
@@ -48,6 +49,22 @@ def test_another_replica_count_checks_the_fleet_again() -> None:
     olds = inputs() | outcome("pass")
     assert FleetCheckProvider().diff("id", olds, inputs(replicas={"prefill": 2})).changes
     assert not FleetCheckProvider().diff("id", olds, inputs()).changes
+
+
+def test_a_live_release_that_was_scaled_down_is_started_and_checked_again() -> None:
+    olds = inputs() | outcome("pass")
+    assert FleetCheckProvider().diff("id", olds, inputs(found={"prefill": 0.0})).changes
+    assert not FleetCheckProvider().diff("id", olds, inputs(found={"prefill": 1.0})).changes
+    assert not FleetCheckProvider().diff("id", olds, inputs(found={})).changes
+
+
+def test_a_superseded_gate_saves_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def superseded(_props: dict[str, Any]) -> dict[str, Any]:
+        raise Superseded("another update measures this release")
+
+    monkeypatch.setattr(gate, "_run_gate", superseded)
+    with pytest.raises(Superseded):
+        gate.run_gate(inputs())
 
 
 def test_a_cluster_that_can_not_be_reached_is_inconclusive_and_no_traceback() -> None:

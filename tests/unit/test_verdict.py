@@ -39,6 +39,8 @@ def test_a_fast_right_and_whole_transfer_passes_with_both_figures() -> None:
         (evidence([], []), "inconclusive", "pair-unmeasured"),
         (Evidence(unmeasured="the Job was refused"), "inconclusive", "probe-failed"),
         (Evidence(not_ready="pod decode-a does not start"), "fail", "not-ready"),
+        (evidence([GOOD], ended=["router-a: exit code 139 (Error)"]), "fail", "pod-ended"),
+        (evidence([], [], ended=["decode-a: exit code 137 (OOMKilled)"]), "fail", "pod-ended"),
         (evidence([replace(GOOD, bytes=0, transfers=0)]), "fail", "never-disaggregated"),
         (evidence([replace(GOOD, bytes=None, transfers=None)]), "fail", "never-disaggregated"),
         (evidence([GOOD, replace(GOOD, bytes=0, transfers=0)]), "fail", "never-disaggregated"),
