@@ -15,13 +15,18 @@ from components.release.release import build_release
 from components.release.switch import ReleaseSwitch, SwitchArgs
 from components.serving.front_door import RouterAccess
 from components.serving.labels import MANAGED_BY, OWNER_LABEL
-from infra import naming, outputs, preflight
+from infra import naming, preflight
+from infra import output_names as names
 from infra.gate_settings import gate_settings
 from infra.image import resolve_image
-from infra.model_files import read_model
+from infra.model_files import model_spec
+from infra.plan import Plan
+from infra.plan_report import plan_text
+from infra.read_plan import read_plan
 from infra.report import gate_table, refusal
+from infra.rules.rule import Finding
 from infra.serving_spec import replicas, serving_spec
-from infra.settings import Settings, SettingsError, load
+from infra.settings import Settings, SettingsError
 
 PROJECT_FOLDER = Path(__file__).resolve().parent.parent
 
@@ -36,9 +41,12 @@ async def main() -> dict[str, Any]:
 
 async def declare() -> dict[str, Any]:
     stack = f"{naming.PROJECT}/{pulumi.get_stack()}"
-    settings = load(_values(), stack)
-    model = read_model(settings, PROJECT_FOLDER, stack)
-    release = build_release(serving_spec(settings, model, resolve_image(settings, PROJECT_FOLDER, stack)))
+    plan, files, warnings = read_plan(_values(), PROJECT_FOLDER, stack)
+    settings, model = plan.settings, model_spec(plan, files, PROJECT_FOLDER)
+    _say_plan(plan, warnings)
+    if settings.platform.kind == "aws":
+        return _planned_only(stack)
+    release = build_release(serving_spec(plan, model, resolve_image(settings, PROJECT_FOLDER, stack)))
     access = preflight.access(settings.platform, PROJECT_FOLDER, stack)
     owner = naming.owner(pulumi.get_organization(), pulumi.get_stack())
     observed = preflight.observe(access, owner, stack)
@@ -49,7 +57,7 @@ async def declare() -> dict[str, Any]:
             access=access,
             ledger=ledger,
             plan=plan_update(ledger, release, settings.gate.retry),
-            gate=gate_settings(settings.gate),
+            gate=gate_settings(plan),
             strategy=settings.rollout.strategy,
             drain_limit_s=settings.rollout.drain_limit_s,
             replicas=replicas(settings),
@@ -85,7 +93,7 @@ def _parsed(value: str) -> Any:
 async def _own_ledger() -> Any:
     """This stack's ledger as its last update left it (None on the very first)."""
     own = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-    return (await pulumi.StackReference(own).get_output_details(outputs.LEDGER)).value
+    return (await pulumi.StackReference(own).get_output_details(names.LEDGER)).value
 
 
 def _foundation(access: preflight.Access, owner: str) -> dict[str, Any]:
@@ -106,6 +114,21 @@ def _foundation(access: preflight.Access, owner: str) -> dict[str, Any]:
     inside = pulumi.ResourceOptions(provider=provider, depends_on=[namespace])
     router_access = RouterAccess("router-access", access.namespace, inside)
     return {"providers": [provider], "depends_on": [namespace, router_access]}
+
+
+def _planned_only(stack: str) -> dict[str, Any]:
+    """A platform that can be planned and not deployed yet: a preview shows the plan, an update refuses."""
+    message = f"{stack}: this version plans platform.kind aws, and does not deploy it yet; nothing was changed"
+    if not pulumi.runtime.is_dry_run():
+        raise pulumi.RunError(message)
+    pulumi.log.warn(message)
+    return {}
+
+
+def _say_plan(plan: Plan, warnings: list[Finding]) -> None:
+    pulumi.log.info(plan_text(plan))
+    for warning in warnings:
+        pulumi.log.warn(str(warning))
 
 
 def _say_result(settings: Settings, switch: ReleaseSwitch) -> None:
@@ -135,14 +158,14 @@ def _outputs(model: str, switch: ReleaseSwitch) -> dict[str, Any]:
         return (ledger.get("live") or {}).get("release", {}).get("id")
 
     return {
-        outputs.ENDPOINT: switch.endpoint,
-        outputs.MODEL: model,
-        outputs.LIVE: switch.ledger.apply(live),
-        outputs.VERDICT: switch.verdict.apply(lambda v: v["outcome"]),
-        outputs.KV_TRANSFER_MS: switch.gate.verdict.apply(lambda v: v.get("kv_transfer_ms")),
-        outputs.KV_TRANSFER_AGED_MS: switch.gate.verdict.apply(lambda v: v.get("kv_transfer_aged_ms")),
-        outputs.LEDGER: switch.ledger,
-        outputs.GATE: {"verdict": switch.gate.verdict, "evidence": switch.gate.evidence},
+        names.ENDPOINT: switch.endpoint,
+        names.MODEL: model,
+        names.LIVE: switch.ledger.apply(live),
+        names.VERDICT: switch.verdict.apply(lambda v: v["outcome"]),
+        names.KV_TRANSFER_MS: switch.gate.verdict.apply(lambda v: v.get("kv_transfer_ms")),
+        names.KV_TRANSFER_AGED_MS: switch.gate.verdict.apply(lambda v: v.get("kv_transfer_aged_ms")),
+        names.LEDGER: switch.ledger,
+        names.GATE: {"verdict": switch.gate.verdict, "evidence": switch.gate.evidence},
     }
 
 

@@ -1,75 +1,17 @@
-"""`splitserve`: what `pulumi` can't do. Today: status, and one question to the front door."""
+"""`splitserve`: what `pulumi` can't do."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-from pathlib import Path
-from typing import Annotated, Any
-
-import httpx
 import typer
 
-from infra import outputs
+from infra.commands import aws, deployed, planning
 
-PROJECT_FOLDER = Path(__file__).resolve().parent.parent
-REQUEST_LIMIT_S = 120
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
-Stack = Annotated[str, typer.Option(help="the Pulumi stack")]
-
-
-@app.command()
-def status(stack: Stack = "local") -> None:
-    """Print one line of JSON: endpoint, model, live release, and the last gate's verdict and times."""
-    found = _outputs(stack)
-    keys = {
-        "endpoint": outputs.ENDPOINT,
-        "model": outputs.MODEL,
-        "live": outputs.LIVE,
-        "verdict": outputs.VERDICT,
-        "kv_transfer_ms": outputs.KV_TRANSFER_MS,
-        "kv_transfer_aged_ms": outputs.KV_TRANSFER_AGED_MS,
-    }
-    print(json.dumps({key: found.get(name) for key, name in keys.items()}))
-
-
-@app.command()
-def ask(question: str, stack: Stack = "local") -> None:
-    """Send one chat completion through the front door and print the answer."""
-    found = _outputs(stack)
-    body = {
-        "model": found[outputs.MODEL],
-        "messages": [{"role": "user", "content": question}],
-        "max_tokens": 16,
-        "temperature": 0,
-    }
-    try:
-        reply = httpx.post(
-            f"{found[outputs.ENDPOINT]}/v1/chat/completions", json=body, timeout=REQUEST_LIMIT_S, trust_env=False
-        )
-        reply.raise_for_status()
-    except httpx.HTTPError as error:
-        typer.echo(f"error: {found[outputs.ENDPOINT]} does not answer: {error}", err=True)
-        raise typer.Exit(1) from None
-    answer = reply.json()["choices"][0]["message"]["content"]
-    print(json.dumps({"endpoint": found[outputs.ENDPOINT], "question": question, "answer": answer}))
-
-
-def _outputs(stack: str) -> dict[str, Any]:
-    command = ["pulumi", "stack", "output", "--json", "--stack", stack, "--non-interactive"]
-    try:
-        printed = subprocess.run(command, cwd=PROJECT_FOLDER, capture_output=True, text=True, check=True)
-    except FileNotFoundError:
-        typer.echo('error: no `pulumi` on PATH; run: eval "$(make -s env)"', err=True)
-        raise typer.Exit(1) from None
-    except subprocess.CalledProcessError as error:
-        typer.echo(f"error: stack {stack} can't be read: {error.stderr.strip()}", err=True)
-        raise typer.Exit(1) from None
-    found = json.loads(printed.stdout)
-    if outputs.ENDPOINT not in found:
-        typer.echo(f"error: stack {stack} was not deployed yet; run: make up", err=True)
-        raise typer.Exit(1)
-    return found
+for command in (
+    planning.expect, planning.advise, planning.report, planning.schema, planning.rules,
+    aws.instances, aws.prices, deployed.status, deployed.ask,
+):  # fmt: skip
+    app.command()(command)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from infra.settings import Gate
+from infra.plan import Plan
 
 
-def gate_settings(gate: Gate) -> dict[str, Any]:
-    """Plain values by camelCase key; `age` as text, since it may be a word or a number."""
-    return gate.model_dump(by_alias=True) | {"age": str(gate.age)}
+def gate_settings(plan: Plan) -> dict[str, Any]:
+    """Plain values by camelCase key; `age` as text, since it may be a word or a number.
+
+    With `maxRatio`, `expectedMs` is what the plan expects of the probe's prompt (None: unknown).
+    """
+    gate = plan.settings.gate
+    values = gate.model_dump(by_alias=True) | {"age": str(gate.age)}
+    if gate.max_ratio is None:
+        del values["maxRatio"]
+        return values
+    expected = plan.expected(gate.prompt_tokens)
+    return values | {"expectedMs": expected.aged_ms if expected else None}

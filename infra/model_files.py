@@ -1,40 +1,50 @@
 """Read what a plan must know of the model: its geometry, its identity, and that it is complete.
 
-Reads local files only; whatever is wrong with them is a fault of the settings.
+Reads local files only.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.hardware.geometry import GeometryUnknown, geometry
 from components.serving.spec import ModelSource, ModelSpec
-from infra.settings import Model, Settings, SettingsError
+from infra.plan import Plan
+from infra.schema.serving import Model
+from infra.settings import Settings
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json")
 CHUNK_BYTES = 1 << 20
 
 
-def read_model(settings: Settings, project: Path, where: str) -> ModelSpec:
-    """The model's specification. Raises SettingsError naming the file that is missing or wrong."""
+@dataclass(frozen=True)
+class ModelFiles:
+    """A model's config.json and what identifies its content; `faults` is what is wrong with the files."""
+
+    config: dict[str, Any]
+    digest: str
+    faults: tuple[str, ...] = ()
+
+
+def read_model_files(settings: Settings, project: Path) -> ModelFiles:
+    """Read config.json and, of a local folder, everything that makes it complete."""
     model = settings.model
     faults: list[str] = []
     config = _config(model, project, faults)
-    if model.folder:
-        faults += _folder_faults(project / model.folder)
-    bytes_per_token, vocabulary = _geometry(settings, config, faults) if config else (0, 0)
-    if faults:
-        raise SettingsError(where, faults)
-    return ModelSpec(
-        name=model.name,
-        source=_source(model, project),
-        digest=_digest(project / model.folder) if model.folder else _stated_digest(model),
-        kv_bytes_per_token=bytes_per_token,
-        vocabulary=vocabulary,
-    )
+    if not model.folder:
+        return ModelFiles(config, _stated_digest(model), tuple(faults))
+    faults += _folder_faults(project / model.folder)
+    digest = "" if faults else _digest(project / model.folder)
+    return ModelFiles(config, digest, tuple(faults))
+
+
+def model_spec(plan: Plan, files: ModelFiles, project: Path) -> ModelSpec:
+    """The model's specification; the plan's rules have found its geometry known."""
+    assert plan.geometry is not None  # rule geometry-known
+    return ModelSpec(plan.settings.model.name, model_source(plan.settings.model, project), files.digest, plan.geometry)
 
 
 def _config(model: Model, project: Path, faults: list[str]) -> dict[str, Any]:
@@ -63,24 +73,7 @@ def _folder_faults(folder: Path) -> list[str]:
     return faults
 
 
-def _geometry(settings: Settings, config: dict[str, Any], faults: list[str]) -> tuple[int, int]:
-    stated = settings.model.kv_bytes_per_token
-    try:
-        found = geometry(config)
-    except GeometryUnknown as error:
-        if stated is None:
-            faults.append(f"model: {error}, which is not computed yet; state model.kvBytesPerToken")
-        return stated or 0, int(config.get("vocab_size", 0))
-    longest = settings.engine.max_model_len
-    if found.max_positions and longest > found.max_positions:
-        faults.append(
-            f"engine.maxModelLen: found {longest}, wanted at most {found.max_positions}, the model's "
-            "max_position_embeddings"
-        )
-    return stated or found.kv_bytes_per_token(settings.engine.dtype), found.vocabulary
-
-
-def _source(model: Model, project: Path) -> ModelSource:
+def model_source(model: Model, project: Path) -> ModelSource:
     if model.folder:
         return ModelSource(folder=str((project / model.folder).resolve()))
     if model.volume:

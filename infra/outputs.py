@@ -1,4 +1,4 @@
-"""The stack's output names, and the typed reader for other teams' programs.
+"""The typed reader of a stack's outputs, for other teams' programs.
 
 outputs = await read_outputs("organization/splitserve/prod")
 pulumi.export("llm", outputs.endpoint)
@@ -10,14 +10,7 @@ from dataclasses import dataclass
 
 import pulumi
 
-ENDPOINT = "endpoint"
-MODEL = "model"
-LIVE = "live"
-VERDICT = "verdict"
-KV_TRANSFER_MS = "kvTransferMs"
-KV_TRANSFER_AGED_MS = "kvTransferAgedMs"
-LEDGER = "ledger"
-GATE = "gate"
+from infra import output_names as names
 
 
 @dataclass(frozen=True)
@@ -42,15 +35,19 @@ async def read_outputs(stack: str) -> StackOutputs:
     async def value(name: str) -> object:
         return (await reference.get_output_details(name)).value
 
-    endpoint = await value(ENDPOINT)
+    endpoint = await value(names.ENDPOINT)
     if endpoint is None:
-        raise KeyError(f"stack {stack} has no output `{ENDPOINT}`: was it deployed by splitserve?")
-    live, fresh, aged = await value(LIVE), await value(KV_TRANSFER_MS), await value(KV_TRANSFER_AGED_MS)
+        raise KeyError(f"stack {stack} has no output `{names.ENDPOINT}`: was it deployed by splitserve?")
+    live, fresh, aged = (
+        await value(names.LIVE),
+        await value(names.KV_TRANSFER_MS),
+        await value(names.KV_TRANSFER_AGED_MS),
+    )
     return StackOutputs(
         endpoint=str(endpoint),
-        model=str(await value(MODEL)),
+        model=str(await value(names.MODEL)),
         live=str(live) if live else None,
-        verdict=str(await value(VERDICT)),
+        verdict=str(await value(names.VERDICT)),
         kv_transfer_ms=float(fresh) if isinstance(fresh, int | float) else None,
         kv_transfer_aged_ms=float(aged) if isinstance(aged, int | float) else None,
     )

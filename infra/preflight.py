@@ -18,7 +18,8 @@ from urllib3.util.retry import Retry
 from components.release.cluster import Access, Cluster, ClusterFault, record_name
 from components.serving.front_door import SERVICE
 from components.serving.labels import NO_RELEASE, OWNER_LABEL, RELEASE_LABEL
-from infra.settings import Platform, SettingsError
+from infra.schema.platform import Platform
+from infra.settings import SettingsError
 
 CALL_LIMIT_S = 5
 LOCAL_KUBECONFIG = ".local/kubeconfig"

@@ -12,18 +12,21 @@ from components.serving.spec import (
     ServingSpec,
     TierSpec,
 )
-from infra.settings import Resources, Settings
+from infra.plan import Plan
+from infra.schema.serving import Resources
+from infra.settings import Settings
 
 
-def serving_spec(settings: Settings, model: ModelSpec, image: str) -> ServingSpec:
+def serving_spec(plan: Plan, model: ModelSpec, image: str) -> ServingSpec:
     """Every tier of the topology with its overrides merged; `image` is the resolved vLLM image."""
-    router = settings.router
+    settings, router = plan.settings, plan.settings.router
     return ServingSpec(
         topology=settings.topology,
         image=image,
         model=model,
         connector=settings.connector.name,
-        connector_backend=settings.connector.backend,
+        connector_backend=plan.backend,
+        load_failure_policy=settings.connector.load_failure_policy,
         tiers={tier: _tier(settings, tier) for tier in TIERS[settings.topology]},
         router=RouterSpec(
             image=router.image or image,
@@ -33,7 +36,7 @@ def serving_spec(settings: Settings, model: ModelSpec, image: str) -> ServingSpe
             resources=_resources(router.resources),
             drain_s=router.drain_s,
         ),
-        placement=PodPlacement(settings.platform.node_selector, settings.run_as_user),
+        placement=PodPlacement(settings.platform.node_selector, settings.run_as_user, _lock_memory(settings)),
         note=settings.note,
     )
 
@@ -62,13 +65,34 @@ def _tier(settings: Settings, name: str) -> TierSpec:
             enforce_eager=engine.enforce_eager,
             port=engine.port,
             side_channel_port=engine.side_channel_port,
+            kv_cache_dtype=engine.kv_cache_dtype,
+            attention_backend=engine.attention_backend,
+            gpu_memory_utilization=_chosen_utilization(settings),
+            sse_keep_alive_s=engine.sse_keep_alive_s,
+            tensor_parallel=engine.parallel.tensor,
+            pipeline_parallel=engine.parallel.pipeline,
+            data_parallel=engine.parallel.data,
         ),
         resources=_resources(tier.resources or engine.resources),
         environment={**engine.environment, **tier.environment},
         extra_args=tuple(tier.extra_args),
         load_limit_s=engine.load_limit_s,
         drain_s=tier.drain_s,
+        image=tier.image,
+        connector_options={**settings.connector.options, **tier.connector_options},
     )
+
+
+def _chosen_utilization(settings: Settings) -> float | None:
+    """The share of GPU memory where the stack file sets one; else vLLM's own default holds."""
+    chosen = "gpu_memory_utilization" in settings.engine.model_fields_set
+    return settings.engine.gpu_memory_utilization if chosen else None
+
+
+def _lock_memory(settings: Settings) -> bool:
+    """Whether engines register memory for RDMA on nodes that limit locked memory."""
+    stated = settings.hardware
+    return bool(stated and stated.rdma_resource and stated.memory_lock == "ipc-lock")
 
 
 def _resources(resources: Resources) -> ResourceSpec:

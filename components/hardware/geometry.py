@@ -1,76 +1,210 @@
-"""How many bytes of KV cache a model holds per token, from its Hugging Face `config.json`.
+"""How many bytes of KV cache a model holds, and in how many pieces they move. Pure.
 
-Knows attention with one head size in every layer (MHA, GQA). Any other architecture is refused by
-name instead of being computed wrongly; the stack file may then state `model.kvBytesPerToken`.
+A model's layers are put into groups that hold alike: attention (MHA, GQA) over all tokens or over a
+window, latent attention (MLA), and layers with a constant state (Mamba 2, gated delta net). Sources:
+vllm 0.32 `v1/kv_cache_interface.py` (page sizes), NIXL `base_scheduler.py` (what a window sends) and
+`model_executor/layers/mamba/mamba_utils.py` (states). tests/engine compares with vLLM's own code.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-DTYPE_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}
+DTYPE_BYTES = {
+    "bfloat16": 2, "float16": 2, "float32": 4, "half": 2, "float": 4,
+    "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1, "fp8_inc": 1,
+}  # fmt: skip
 """Bytes per element by vLLM's `--dtype` or `--kv-cache-dtype` (vllm 0.32 `config/cache.py`)."""
-
-# Keys whose presence means that not every layer holds 2 x kv_heads x head_dim per token.
-_OTHER_GEOMETRIES = {
-    "kv_lora_rank": "multi-head latent attention",
-    "layer_types": "mixed layers",
-    "mamba_d_state": "state-space layers",
-    "linear_num_value_heads": "linear attention layers",
-}
+INDEXER_SCALE_BYTES = 4
+"""The sparse indexer keeps one float32 scale beside its fp8 key (vllm 0.32 `deepseek_v2.py`)."""
 
 
-class GeometryUnknown(ValueError):
-    """The model's KV geometry can't be told from its config; the message says why."""
+class GeometryFault(ValueError):
+    """Tensor parallelism that the model's heads don't allow."""
 
 
 @dataclass(frozen=True)
-class Geometry:
-    """A model's KV geometry. `kv_bytes_per_token` is for the whole model, all layers and heads."""
+class Attention:
+    """Layers that keep keys and values of `kv_heads` heads; the last `window` tokens if there is one.
+
+    `heads` are the query heads, which the ranks must divide, too; 0 where they aren't known.
+    """
 
     layers: int
     kv_heads: int
     head_dim: int
+    window: int | None = None
+    heads: int = 0
+
+    def blocks(self, tokens: int, block_size: int) -> int:
+        """KV blocks of a layer that hold `tokens` and are sent; of a window one more than it spans."""
+        whole = blocks(tokens, block_size)
+        return whole if self.window is None else min(whole, blocks(self.window, block_size) + 1)
+
+    def rank_bytes_per_token(self, dtype_bytes: int, tp: int) -> int:
+        """Of one layer on one rank. With more ranks than heads every rank keeps a copy of one head."""
+        heads = self.kv_heads // tp if tp <= self.kv_heads else 1
+        return heads * self.head_dim * 2 * dtype_bytes
+
+    def tp_fault(self, tp: int) -> str | None:
+        if self.heads % tp:
+            return f"{self.heads} attention heads can't be split over {tp} GPUs"
+        large, small = max(tp, self.kv_heads), min(tp, self.kv_heads)
+        return None if large % small == 0 else f"{self.kv_heads} KV heads can't be split over {tp} GPUs"
+
+
+@dataclass(frozen=True)
+class Latent:
+    """Layers of latent attention: one vector of `width` elements a token, whole on every rank.
+
+    `indexer_dim` elements of one byte and a scale come on top in models with a sparse indexer.
+    """
+
+    layers: int
+    width: int
+    indexer_dim: int = 0
+
+    def blocks(self, tokens: int, block_size: int) -> int:
+        return blocks(tokens, block_size)
+
+    def rank_bytes_per_token(self, dtype_bytes: int, _tp: int) -> int:
+        indexer = self.indexer_dim + INDEXER_SCALE_BYTES if self.indexer_dim else 0
+        return self.width * dtype_bytes + indexer
+
+    def tp_fault(self, _tp: int) -> str | None:
+        return None
+
+
+@dataclass(frozen=True)
+class State:
+    """Layers with a constant state a request: `convolution` and `recurrent` elements, shared by the
+    ranks, in the model's own type; the recurrent ones in `recurrent_dtype` where the config names one."""
+
+    layers: int
+    convolution: int
+    recurrent: int
+    heads: int
+    recurrent_dtype: str | None = None
+
+    def rank_bytes(self, dtype_bytes: int, tp: int) -> int:
+        """Of one layer on one rank."""
+        own = DTYPE_BYTES[self.recurrent_dtype] if self.recurrent_dtype else dtype_bytes
+        return (self.convolution * dtype_bytes + self.recurrent * own) // tp
+
+    def tp_fault(self, tp: int) -> str | None:
+        return None if self.heads % tp == 0 else f"{self.heads} state heads can't be split over {tp} GPUs"
+
+
+@dataclass(frozen=True)
+class Stated:
+    """Layers of which only their bytes a token together are known, from the stack file."""
+
+    layers: int
+    bytes_per_token: int
+
+    def tp_fault(self, _tp: int) -> str | None:
+        return None
+
+
+Group = Attention | Latent | State | Stated
+KINDS: dict[str, type[Group]] = {"attention": Attention, "latent": Latent, "state": State, "stated": Stated}
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """What one prompt's KV cache moves: bytes over all ranks, and per rank bytes and pieces.
+
+    `descriptors_fresh`: a fresh cache's blocks lie side by side, one piece a layer. `_aged`: after the
+    cache has wrapped each block of each layer is its own piece (docs/measurements/nvlink-h200.md).
+    """
+
+    total_bytes: int
+    rank_bytes: int
+    descriptors_fresh: int
+    descriptors_aged: int
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A model's KV geometry; `dtype` is its own type, `max_positions` 0 when it doesn't say."""
+
+    groups: tuple[Group, ...]
     vocabulary: int
     max_positions: int
+    dtype: str = "bfloat16"
 
-    def kv_bytes_per_token(self, dtype: str) -> int:
-        """Keys and values of every layer: layers x heads x head size x 2 x bytes per element.
+    @property
+    def is_latent(self) -> bool:
+        return any(isinstance(group, Latent) for group in self.groups)
 
-        Source: vllm 0.32 `v1/kv_cache_interface.py`, AttentionSpec.page_size_bytes.
-        """
-        return self.layers * self.kv_heads * self.head_dim * 2 * DTYPE_BYTES[dtype]
+    @property
+    def has_state(self) -> bool:
+        return any(isinstance(group, State) for group in self.groups)
+
+    @property
+    def has_window(self) -> bool:
+        return any(isinstance(group, Attention) and group.window for group in self.groups)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether bytes grow with tokens alone, so that one figure a token says everything."""
+        return not (self.has_state or self.has_window)
+
+    def kv_bytes_per_token(self, dtype: str, tp: int = 1) -> int:
+        """Over all ranks, of the layers that grow with every token (no windows, no states)."""
+        element = DTYPE_BYTES[dtype]
+        growing = [g for g in self.groups if isinstance(g, Latent) or (isinstance(g, Attention) and g.window is None)]
+        stated = sum(group.bytes_per_token for group in self.groups if isinstance(group, Stated))
+        return stated + tp * sum(group.layers * group.rank_bytes_per_token(element, tp) for group in growing)
+
+    def state_bytes(self, dtype: str) -> int:
+        """The constant state of one request, over all ranks."""
+        states = [group for group in self.groups if isinstance(group, State)]
+        return sum(state.layers * state.rank_bytes(DTYPE_BYTES[dtype], 1) for state in states)
+
+    def transfer(self, tokens: int, block_size: int, dtype: str, tp: int = 1) -> Transfer:
+        """What a prompt of `tokens` moves to a decode tier of `tp` ranks. Raises GeometryFault."""
+        if faults := self.tp_faults(tp):
+            raise GeometryFault("; ".join(faults))
+        rank_bytes, fresh, aged = 0, 0, 0
+        for group in self.groups:
+            moved, pieces = _moved(group, tokens, block_size, DTYPE_BYTES[dtype], tp)
+            rank_bytes += moved
+            fresh += group.layers * (2 if isinstance(group, State) else 1)
+            aged += pieces
+        return Transfer(rank_bytes * tp, rank_bytes, fresh, aged)
+
+    def tp_faults(self, tp: int) -> list[str]:
+        """Why the model can't be split over `tp` GPUs; empty when it can."""
+        return list(dict.fromkeys(fault for group in self.groups if (fault := group.tp_fault(tp))))
 
 
-def geometry(config: Mapping[str, Any]) -> Geometry:
-    """Read a `config.json`. Raises GeometryUnknown for an architecture not listed above."""
-    for key, what in _OTHER_GEOMETRIES.items():
-        values = config.get(key)
-        if values and not (key == "layer_types" and set(values) == {"full_attention"}):
-            raise GeometryUnknown(f"`{key}` in config.json means {what}")
-    if config.get("use_sliding_window") and config.get("sliding_window"):
-        raise GeometryUnknown("`use_sliding_window` in config.json means sliding-window layers")
-    missing = [k for k in ("num_hidden_layers", "num_attention_heads", "hidden_size") if k not in config]
-    if missing:
-        raise GeometryUnknown(f"config.json lacks {', '.join(f'`{key}`' for key in missing)}")
-    heads = int(config["num_attention_heads"])
-    return Geometry(
-        layers=int(config["num_hidden_layers"]),
-        kv_heads=int(config.get("num_key_value_heads") or heads),
-        head_dim=int(config.get("head_dim") or int(config["hidden_size"]) // heads),
-        vocabulary=int(config.get("vocab_size", 0)),
-        max_positions=int(config.get("max_position_embeddings", 0)),
-    )
+def _moved(group: Group, tokens: int, block_size: int, element: int, tp: int) -> tuple[int, int]:
+    """(bytes of a rank, pieces in an aged cache) that a group's layers move. A state is two tensors."""
+    if isinstance(group, State):
+        return group.layers * group.rank_bytes(element, tp), 2 * group.layers
+    if isinstance(group, Stated):
+        count = blocks(tokens, block_size)
+        return count * block_size * group.bytes_per_token // tp, group.layers * count
+    count = group.blocks(tokens, block_size)
+    return group.layers * count * block_size * group.rank_bytes_per_token(element, tp), group.layers * count
+
+
+def groups_to_json(groups: tuple[Group, ...]) -> list[dict[str, Any]]:
+    """Layer groups as plain values, for the ledger, which keeps no nulls."""
+    names = {kind: name for name, kind in KINDS.items()}
+    return [
+        {"kind": names[type(group)], **{k: v for k, v in asdict(group).items() if v is not None}} for group in groups
+    ]
+
+
+def groups_from_json(content: Sequence[Mapping[str, Any]]) -> tuple[Group, ...]:
+    return tuple(KINDS[entry["kind"]](**{k: v for k, v in entry.items() if k != "kind"}) for entry in content)
 
 
 def blocks(tokens: int, block_size: int) -> int:
     """KV blocks that hold `tokens`; a transfer moves whole blocks."""
     return math.ceil(tokens / block_size)
-
-
-def transfer_bytes(tokens: int, block_size: int, kv_bytes_per_token: int) -> int:
-    """Bytes that one prompt's KV cache moves: its blocks, each of them whole."""
-    return blocks(tokens, block_size) * block_size * kv_bytes_per_token

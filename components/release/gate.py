@@ -209,9 +209,14 @@ def probe_settings(settings: dict[str, Any]) -> ProbeSettings:
 
 
 def limits_of(release: Release, settings: dict[str, Any]) -> Limits:
+    wanted = release.expectation
     return Limits(
         limit_ms=float(settings["limitMs"]),
-        block_size=release.expectation.block_size,
-        kv_bytes_per_token=release.expectation.kv_bytes_per_token,
-        collocated=release.expectation.topology == "collocated",
+        geometry=wanted.geometry,
+        block_size=wanted.block_size,
+        kv_dtype=wanted.kv_dtype,
+        tensor_parallel=wanted.tensor_parallel,
+        collocated=wanted.topology == "collocated",
+        max_ratio=settings.get("maxRatio"),
+        expected_ms=settings.get("expectedMs"),
     )

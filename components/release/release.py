@@ -12,6 +12,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from components.hardware.geometry import Geometry, groups_from_json, groups_to_json
 from components.serving.engine import engine_pod
 from components.serving.router import router_pod
 from components.serving.spec import TIERS, ServingSpec
@@ -31,7 +32,15 @@ class Expectation:
     block_size: int
     max_model_len: int
     vocabulary: int
-    kv_bytes_per_token: int
+    kv_dtype: str
+    tensor_parallel: int
+    """Of the decode tier: each of its ranks reads its share."""
+    layer_groups: list[dict[str, Any]]
+    """The model's KV geometry: components/hardware/geometry.py."""
+
+    @property
+    def geometry(self) -> Geometry:
+        return Geometry(groups_from_json(self.layer_groups), self.vocabulary, 0)
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,7 @@ class Release:
         return Release(
             id=content["id"],
             note=content["note"],
-            expectation=Expectation(**{k: _number(v) for k, v in content["expectation"].items()}),
+            expectation=Expectation(**_whole_numbers(content["expectation"])),
             pods=_whole_numbers(content["pods"]),
         )
 
@@ -63,7 +72,7 @@ class Release:
 def build_release(serving: ServingSpec) -> Release:
     """Render every pod of a specification and give the result its id."""
     tiers = TIERS[serving.topology]
-    engine = serving.tiers[tiers[0]].engine
+    engine = serving.tiers[tiers[-1]].engine
     expectation = Expectation(
         topology=serving.topology,
         model=serving.model.name,
@@ -71,8 +80,10 @@ def build_release(serving: ServingSpec) -> Release:
         router_port=serving.router.port,
         block_size=engine.block_size,
         max_model_len=engine.max_model_len,
-        vocabulary=serving.model.vocabulary,
-        kv_bytes_per_token=serving.model.kv_bytes_per_token,
+        vocabulary=serving.model.geometry.vocabulary,
+        kv_dtype=engine.dtype if engine.kv_cache_dtype == "auto" else engine.kv_cache_dtype,
+        tensor_parallel=engine.tensor_parallel,
+        layer_groups=groups_to_json(serving.model.geometry.groups),
     )
     pods = {tier: engine_pod(serving, tier) for tier in tiers} | {ROUTER: router_pod(serving)}
     content = {

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from components.hardware.geometry import transfer_bytes
+from components.hardware.geometry import Geometry
 from components.release.evidence import (
     Evidence,
     Figures,
@@ -35,9 +35,14 @@ class Limits:
     """What the measurement is held against."""
 
     limit_ms: float
+    geometry: Geometry
     block_size: int
-    kv_bytes_per_token: int
+    kv_dtype: str = "bfloat16"
+    tensor_parallel: int = 1
     collocated: bool = False
+    max_ratio: float | None = None
+    expected_ms: float | None = None
+    """What the plan expects of an aged cache on this hardware; judged with `max_ratio` alone."""
 
 
 @dataclass(frozen=True)
@@ -255,6 +260,24 @@ def _slow(evidence: Evidence, limits: Limits) -> Finding | None:
     return None
 
 
+def _slower_than_expected(evidence: Evidence, limits: Limits) -> Finding | None:
+    if limits.max_ratio is None or limits.expected_ms is None:
+        return None
+    for pair in evidence.pairs:
+        result = _pair_result(pair, limits)
+        judged = result.aged or result.fresh
+        if judged is not None and judged.mean_ms > limits.max_ratio * limits.expected_ms:
+            return Finding(
+                "fail", "slower-than-expected",
+                f"{pair.prefill} -> {pair.decode}: KV transfer mean {judged.mean_ms:.0f} ms, "
+                f"{judged.mean_ms / limits.expected_ms:.1f} times the {limits.expected_ms:.0f} ms that this hardware "
+                f"should take; gate.maxRatio {limits.max_ratio:g}",
+                "within the limit, but not over the path that was planned: compare the transport in use with "
+                "`connector.backend` and the RDMA devices of both pods",
+            )  # fmt: skip
+    return None
+
+
 def _router_trouble(evidence: Evidence, limits: Limits) -> Finding | None:
     router = evidence.router
     if router is None:
@@ -290,6 +313,7 @@ CHECKS: tuple[Check, ...] = (
     _wrong_bytes,
     _wrong_answer,
     _slow,
+    _slower_than_expected,
     _router_trouble,
 )
 """In order: what explains the others comes first."""
@@ -300,7 +324,7 @@ def _samples(pair: PairEvidence) -> list[Sample]:
 
 
 def _expected_bytes(tokens: int, limits: Limits) -> int:
-    return transfer_bytes(tokens, limits.block_size, limits.kv_bytes_per_token)
+    return limits.geometry.transfer(tokens, limits.block_size, limits.kv_dtype, limits.tensor_parallel).total_bytes
 
 
 def _pair_result(pair: PairEvidence, limits: Limits) -> PairResult:

@@ -9,8 +9,8 @@ import json
 
 from components.serving.spec import EngineTier, ServingSpec
 
-CONNECTORS = ("nixl",)
-BACKENDS = ("auto", "UCX", "LIBFABRIC")
+DEFAULT_BACKEND = "UCX"
+"""What NIXL takes when it is told nothing (vllm 0.32 NIXL base_worker.py)."""
 ROLES: dict[EngineTier, str] = {"prefill": "kv_producer", "decode": "kv_consumer"}
 
 
@@ -25,8 +25,11 @@ def transfer_config(serving: ServingSpec, tier: EngineTier) -> str | None:
     config: dict[str, object] = {
         "kv_connector": "NixlConnector",
         "kv_role": ROLES[tier],
-        "kv_load_failure_policy": "fail",
+        "kv_load_failure_policy": serving.load_failure_policy,
     }
-    if serving.connector_backend != "auto":
-        config["kv_connector_extra_config"] = {"backends": [serving.connector_backend]}
+    options = dict(serving.tiers[tier].connector_options)
+    if serving.connector_backend != DEFAULT_BACKEND:
+        options["backends"] = [serving.connector_backend]
+    if options:
+        config["kv_connector_extra_config"] = options
     return json.dumps(config, sort_keys=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from components.serving import pod
 from components.serving.connector import transfer_config
-from components.serving.spec import EngineTier, ServingSpec, TierSpec
+from components.serving.spec import EngineSpec, EngineTier, ServingSpec, TierSpec
 
 STARTUP_PERIOD_S = 2
 MODEL_MOUNT = "/models"
@@ -26,7 +26,7 @@ def engine_pod(serving: ServingSpec, tier: EngineTier) -> dict[str, Any]:
     spec = serving.tiers[tier]
     container = {
         "name": "vllm",
-        "image": serving.image,
+        "image": spec.image or serving.image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "-m", "vllm.entrypoints.cli.main", "serve", model_argument(serving)],
         "args": engine_arguments(serving, tier),
@@ -37,7 +37,7 @@ def engine_pod(serving: ServingSpec, tier: EngineTier) -> dict[str, Any]:
         ],
         "lifecycle": {"preStop": {"sleep": {"seconds": PRESTOP_S}}},
         "resources": pod.resources(spec.resources),
-        "securityContext": pod.SECURITY_CONTEXT,
+        "securityContext": pod.security_context(lock_memory=serving.placement.lock_memory),
         "volumeMounts": [*pod.SCRATCH_MOUNTS, *_model_mounts(serving)],
         **_probes(spec),
     }
@@ -62,14 +62,30 @@ def engine_arguments(serving: ServingSpec, tier: EngineTier) -> list[str]:
         # vLLM's default of 0 kills a prefiller at once, with KV that nobody has read yet.
         "--shutdown-timeout": str(spec.drain_s),
     }
-    if engine.gpu_blocks:
-        arguments["--num-gpu-blocks-override"] = str(engine.gpu_blocks)
-    if serving.model.source.revision:
-        arguments["--revision"] = serving.model.source.revision
+    arguments |= {flag: value for flag, value in _chosen_arguments(serving, engine).items() if value}
     if config := transfer_config(serving, tier):
         arguments["--kv-transfer-config"] = config
     flags = ["--enforce-eager"] if engine.enforce_eager else []
     return [*(part for pair in arguments.items() for part in pair), *flags, *spec.extra_args]
+
+
+def _chosen_arguments(serving: ServingSpec, engine: EngineSpec) -> dict[str, str]:
+    """Arguments that are left out where vLLM's own choice is wanted: empty then."""
+
+    def more_than_one(count: int) -> str:
+        return str(count) if count > 1 else ""
+
+    return {
+        "--num-gpu-blocks-override": str(engine.gpu_blocks or ""),
+        "--revision": serving.model.source.revision or "",
+        "--kv-cache-dtype": "" if engine.kv_cache_dtype == "auto" else engine.kv_cache_dtype,
+        "--attention-backend": engine.attention_backend or "",
+        "--gpu-memory-utilization": str(engine.gpu_memory_utilization or ""),
+        "--sse-keep-alive-interval": str(engine.sse_keep_alive_s or ""),
+        "--tensor-parallel-size": more_than_one(engine.tensor_parallel),
+        "--pipeline-parallel-size": more_than_one(engine.pipeline_parallel),
+        "--data-parallel-size": more_than_one(engine.data_parallel),
+    }
 
 
 def model_argument(serving: ServingSpec) -> str:

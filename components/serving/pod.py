@@ -22,6 +22,13 @@ HOME: list[dict[str, Any]] = [
 ]
 
 
+def security_context(*, lock_memory: bool) -> dict[str, Any]:
+    """A container's; with the one capability that registering memory for RDMA may need."""
+    if not lock_memory:
+        return SECURITY_CONTEXT
+    return {**SECURITY_CONTEXT, "capabilities": {"drop": ["ALL"], "add": ["IPC_LOCK"]}}
+
+
 def scratch_volumes(shm_size: str) -> list[dict[str, Any]]:
     """A writable /tmp, and /dev/shm of the size that vLLM's workers need to exchange tensors."""
     return [
@@ -53,7 +60,7 @@ def pod_spec(
         "terminationGracePeriodSeconds": grace_s,
         "nodeSelector": dict(placement.node_selector),
         "securityContext": {
-            "runAsNonRoot": True,
+            "runAsNonRoot": placement.run_as_user != 0,
             "runAsUser": placement.run_as_user,
             "runAsGroup": placement.run_as_user,
             "fsGroup": placement.run_as_user,

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
+
+from components.hardware.geometry import Geometry
 
 Topology = Literal["prefill-decode", "collocated"]
 EngineTier = Literal["prefill", "decode", "collocated"]
@@ -41,8 +43,7 @@ class ModelSpec:
     name: str
     source: ModelSource
     digest: str
-    kv_bytes_per_token: int
-    vocabulary: int
+    geometry: Geometry
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,13 @@ class EngineSpec:
     enforce_eager: bool
     port: int
     side_channel_port: int
+    kv_cache_dtype: str = "auto"
+    attention_backend: str | None = None
+    gpu_memory_utilization: float | None = None
+    sse_keep_alive_s: int = 0
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    data_parallel: int = 1
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ class ResourceSpec:
     memory: str
     cpu_limit: str | None = None
     shm: str = "1Gi"
-    extended: Mapping[str, int] = field(default_factory=dict)
+    extended: Mapping[str, int | str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -81,6 +89,10 @@ class TierSpec:
     """How long loading the model may take before the start-up probe gives up."""
     drain_s: int
     """vLLM's `--shutdown-timeout`: how long running requests may go on after SIGTERM."""
+    image: str | None = None
+    """In place of the release's image."""
+    connector_options: Mapping[str, Any] = field(default_factory=dict)
+    """The connector's extra config on this side."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +111,8 @@ class PodPlacement:
 
     node_selector: Mapping[str, str]
     run_as_user: int
+    lock_memory: bool = False
+    """Whether engines get IPC_LOCK, to register memory for RDMA where nodes limit it."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +124,7 @@ class ServingSpec:
     model: ModelSpec
     connector: str
     connector_backend: str
+    load_failure_policy: str
     tiers: Mapping[str, TierSpec]
     router: RouterSpec
     placement: PodPlacement

@@ -26,6 +26,17 @@ class WorkloadsArgs:
     namespace: pulumi.Input[str]
 
 
+def deployment_spec(release_id: str, tier: str, pod: dict[str, Any]) -> dict[str, Any]:
+    """The Deployment's `spec` of one tier, without replicas: those are the gate's and the switch's."""
+    labels = pod_labels(release_id, tier)
+    return {
+        "selector": {"matchLabels": {key: labels[key] for key in (RELEASE_LABEL, TIER_LABEL)}},
+        # A surge would ask for devices that the old pod still holds, and wait for ever.
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+        "template": {"metadata": {"labels": labels}, "spec": pod},
+    }
+
+
 class Workloads(pulumi.ComponentResource):
     """One generation's Deployments, by tier."""
 
@@ -38,13 +49,7 @@ class Workloads(pulumi.ComponentResource):
 
     def _deployment(self, tier: str, args: WorkloadsArgs) -> k8s.apps.v1.Deployment:
         labels = pod_labels(args.release_id, tier)
-        selector = {key: labels[key] for key in (RELEASE_LABEL, TIER_LABEL)}
-        spec: Any = {
-            "selector": {"matchLabels": selector},
-            # A surge would ask for devices that the old pod still holds, and wait for ever.
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
-            "template": {"metadata": {"labels": labels}, "spec": args.pods[tier]},
-        }
+        spec: Any = deployment_spec(args.release_id, tier, args.pods[tier])
         return k8s.apps.v1.Deployment(
             workload_name(tier, args.release_id),
             metadata=k8s.meta.v1.ObjectMetaArgs(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from components.hardware.geometry import Attention, groups_to_json
 from components.release.ledger import (
     VERSION,
     Ledger,
@@ -21,7 +22,8 @@ from components.release.ledger import (
 from components.release.release import Expectation, Release
 from components.release.verdict import Verdict
 
-EXPECTATION = Expectation("prefill-decode", "tiny", 8000, 8080, 32, 2048, 2048, 8192)
+LAYERS = groups_to_json((Attention(8, 4, 64, heads=8),))
+EXPECTATION = Expectation("prefill-decode", "tiny", 8000, 8080, 32, 2048, 2048, "bfloat16", 1, LAYERS)
 GATE = {"limitMs": 100.0, "retry": 0}
 PASS = Verdict("pass", "fast", "", "")
 FAIL = Verdict("fail", "slow-link", "slow", "mend the link")

@@ -7,17 +7,23 @@ from typing import Any
 
 import pytest
 
+from components.hardware.read_geometry import read_geometry
 from components.release.release import Release, build_release
 from components.serving.spec import ModelSource, ModelSpec
+from components.serving.workloads import deployment_spec
+from infra.plan import Plan
 from infra.serving_spec import serving_spec
 from infra.settings import load
 from tests.unit.test_settings import changed, values
+from tools.localcluster.model import config as tiny_config
 
-MODEL = ModelSpec("tiny", ModelSource(folder="/models/tiny"), "digest", 8192, 2048)
+GEOMETRY = read_geometry(tiny_config())
+MODEL = ModelSpec("tiny", ModelSource(folder="/models/tiny"), "digest", GEOMETRY)
 
 
 def build(settings: dict[str, Any] | None = None, model: ModelSpec = MODEL) -> Release:
-    return build_release(serving_spec(load(settings or values(), "test"), model, "image:1"))
+    plan = Plan(load(settings or values(), "test"), tiny_config())
+    return build_release(serving_spec(plan, model, "image:1"))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +57,7 @@ def test_what_is_served_makes_another_release(path: str, value: Any) -> None:
 
 
 def test_other_weights_make_another_release() -> None:
-    other = ModelSpec("tiny", MODEL.source, "another digest", 8192, 2048)
+    other = ModelSpec("tiny", MODEL.source, "another digest", GEOMETRY)
     assert build(model=other).id != build().id
 
 
@@ -88,3 +94,35 @@ def test_an_engine_may_drain_before_it_is_killed(tier: str) -> None:
 def test_both_engines_are_told_the_same_model_words() -> None:
     pods = build().pods
     assert pods["prefill"]["containers"][0]["command"] == pods["decode"]["containers"][0]["command"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "flag"),
+    [
+        ("engine.parallel", {"tensor": 2}, "--tensor-parallel-size 2"),
+        ("engine.kvCacheDtype", "fp8", "--kv-cache-dtype fp8"),
+        ("engine.attentionBackend", "FLASH_ATTN", "--attention-backend FLASH_ATTN"),
+        ("engine.gpuMemoryUtilization", 0.8, "--gpu-memory-utilization 0.8"),
+        ("engine.sseKeepAliveS", 15, "--sse-keep-alive-interval 15"),
+        ("connector.backend", "LIBFABRIC", '"backends": ["LIBFABRIC"]'),
+        ("connector.options", {"kv_lease_duration": 60}, '"kv_lease_duration": 60'),
+        ("connector.loadFailurePolicy", "recompute", '"kv_load_failure_policy": "recompute"'),
+    ],
+)
+def test_a_setting_reaches_the_engine(path: str, value: Any, flag: str) -> None:
+    arguments = build(changed(path, value)).pods["decode"]["containers"][0]["args"]
+    assert flag in " ".join(arguments)
+    assert flag not in " ".join(build().pods["decode"]["containers"][0]["args"])
+
+
+def test_a_change_of_one_tier_makes_both_tiers_new() -> None:
+    """A decoder that is connected to a restarted prefiller may fail for an hour (vllm issue 49238, nixl
+    issue 795): prefill, decode and router always are of one generation."""
+    before, after = build(), build(changed("prefill.environment", {"A": "b"}))
+    assert before.id != after.id and set(after.pods) == {"prefill", "decode", "router"}
+
+
+def test_nothing_waits_for_a_gpu_that_it_holds_itself() -> None:
+    """maxSurge 1 with one replica and no spare GPU never ends, and neither does its revert."""
+    strategy = deployment_spec("a", "decode", build().pods["decode"])["strategy"]
+    assert strategy["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}

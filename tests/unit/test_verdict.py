@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from components.hardware.geometry import Geometry, Stated
 from components.release.evidence import Evidence, PairEvidence, Sample
 from components.release.verdict import Limits, judge
 
 BLOCK, BYTES_PER_TOKEN, TOKENS = 32, 8192, 1024
-LIMITS = Limits(limit_ms=100, block_size=BLOCK, kv_bytes_per_token=BYTES_PER_TOKEN)
+LIMITS = Limits(limit_ms=100, geometry=Geometry((Stated(1, BYTES_PER_TOKEN),), 2048, 2048), block_size=BLOCK)
 GOOD = Sample(
     tokens=TOKENS, ms=20.0, post_ms=1.0, bytes=TOKENS * BYTES_PER_TOKEN, descriptors=8, transfers=1,
     failed=0, external_tokens=TOKENS, prefill_tokens=TOKENS, prefill_ms=200, decode_ms=200,
@@ -100,3 +101,12 @@ def test_a_collocated_release_passes_when_its_router_serves() -> None:
 
 def test_a_collocated_release_whose_router_was_never_asked_does_not_pass() -> None:
     assert judge(Evidence(), replace(LIMITS, collocated=True)).outcome == "inconclusive"
+
+
+def test_a_transfer_within_the_limit_but_far_off_the_expectation_fails_where_a_ratio_is_set() -> None:
+    strict = replace(LIMITS, max_ratio=3.0, expected_ms=10.0)
+    verdict = judge(evidence([GOOD]), strict)
+    assert (verdict.outcome, verdict.cause) == ("fail", "slower-than-expected")
+    assert "4.0 times the 10 ms" in verdict.message
+    assert judge(evidence([GOOD]), replace(strict, expected_ms=20.0)).outcome == "pass"
+    assert judge(evidence([GOOD]), replace(strict, expected_ms=None)).outcome == "pass"

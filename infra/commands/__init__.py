@@ -1,0 +1,1 @@
+"""The `splitserve` commands, one subject a file."""

@@ -1,0 +1,154 @@
+"""What a plan is worth before it is built: expect, advise, report, schema, rules."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+import yaml
+
+from components.hardware.catalogue import UnknownInstance
+from components.hardware.known_models import UnknownModel, known_model
+from components.hardware.traffic import Traffic
+from components.hardware.traffic import advise as advise_on
+from infra.commands.complain import complain
+from infra.naming import CONFIG_PREFIX
+from infra.plan_report import plan_markdown, plan_text
+from infra.plan_summary import summary
+from infra.question import Question, judge_question, plan_of
+from infra.read_plan import inspect_plan
+from infra.rules.rule_table import rule_table
+from infra.settings import SettingsError, json_schema
+
+PROJECT_FOLDER = Path(__file__).resolve().parents[2]
+
+Model = Annotated[str, typer.Option(help="a known model's name, or the path of a config.json")]
+InstanceType = Annotated[str | None, typer.Option(help="EC2 instance type of both tiers")]
+LinkName = Annotated[str | None, typer.Option(help="instead of an instance: nvlink, ib-ndr, roce-200, tcp, …")]
+PromptTokens = Annotated[int, typer.Option(min=1, max=10**8, help="length of one prompt")]
+Tp = Annotated[int | None, typer.Option(min=1, max=1024, help="GPUs an engine; default: as few as hold the model")]
+BlockSize = Annotated[int, typer.Option(min=1, max=65536, help="tokens a KV block")]
+AsJson = Annotated[bool, typer.Option("--json", help="one JSON object")]
+Format = Annotated[Literal["text", "markdown", "json"], typer.Option(help="how to print")]
+
+
+def expect(model: Model, prompt_tokens: PromptTokens, instance: InstanceType = None, link: LinkName = None,
+           tp: Tp = None, block_size: BlockSize = 128, dtype: str = "bfloat16", kv_cache_dtype: str = "auto",
+           limit_ms: float = 100.0, backend: str = "auto", as_json: AsJson = False) -> None:  # fmt: skip
+    """How long the KV cache of one prompt takes from prefill to decode, and whether that is in the limit."""
+    question = Question(_config(model), prompt_tokens, instance, link, tp, block_size, dtype, kv_cache_dtype, limit_ms,
+                        backend)  # fmt: skip
+    answer = _answered(question)
+    if as_json:
+        print(json.dumps(answer))
+    else:
+        for key, value in answer.items():
+            print(f"{key:<18} {_readable(value)}")
+    raise typer.Exit(0 if answer["ok"] else 1)
+
+
+def advise(prompt_tokens: PromptTokens,
+           output_tokens: Annotated[int, typer.Option(min=1, max=10**8)],
+           rate_per_s: Annotated[float, typer.Option(min=0.0001, max=10**6, help="mean requests per second")],
+           burstiness: Annotated[float, typer.Option(min=1, max=1000, help="peak over mean rate")] = 1.0,
+           ttft_target_ms: Annotated[float | None, typer.Option(min=0.001, max=10**9)] = None,
+           itl_p99_target_ms: Annotated[float | None, typer.Option(min=0.001, max=10**9)] = None,
+           collocated_itl_p99_ms: Annotated[float | None, typer.Option(min=0.001, max=10**9, help="as measured")] = None,
+           growing_context: bool = False, cpu_bound: bool = False,
+           model: Annotated[str | None, typer.Option(help="with an instance or a link: adds the transfer")] = None,
+           instance: InstanceType = None, link: LinkName = None, tp: Tp = None, block_size: BlockSize = 128,
+           limit_ms: float = 100.0, as_json: AsJson = False) -> None:  # fmt: skip
+    """Split prefill from decode, or stay collocated? With reasons, from a traffic profile."""
+    transfer_ms = None
+    if model and (instance or link):
+        question = Question(_config(model), prompt_tokens, instance, link, tp, block_size, limit_ms=limit_ms)
+        transfer_ms = _answered(question)["aged_ms"]
+    traffic = Traffic(prompt_tokens, output_tokens, rate_per_s, burstiness, ttft_target_ms, itl_p99_target_ms,
+                      collocated_itl_p99_ms, growing_context, cpu_bound)  # fmt: skip
+    found = advise_on(traffic, transfer_ms, limit_ms)
+    answer = {"choice": found.choice, "reasons": list(found.reasons), "render_tier": found.render_tier,
+              "shared_cache": found.shared_cache, "transfer_ms": transfer_ms}  # fmt: skip
+    if as_json:
+        print(json.dumps(answer))
+        return
+    print({"split": "split", "collocated": "stay collocated", "measure": "measure first"}[found.choice])
+    for reason in found.reasons:
+        print(f"  - {reason}")
+    if found.render_tier:
+        print("  - templating or parsing shows on the GPU nodes: a render tier of its own pays by itself")
+
+
+def report(stack: Annotated[str, typer.Option(help="a stack file's name: stacks/Pulumi.<name>.yaml")] = "local",
+           format: Format = "text") -> None:  # fmt: skip
+    """The plan of a stack file: tiers, KV transfer against the limit, cost, findings, advice."""
+    path = PROJECT_FOLDER / f"stacks/Pulumi.{stack}.yaml"
+    try:
+        content = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        known = ", ".join(sorted(p.name.split(".")[1] for p in path.parent.glob("Pulumi.*.yaml")))
+        complain(f"--stack: found no {path.relative_to(PROJECT_FOLDER)}; there are: {known}")
+    except yaml.YAMLError as error:
+        complain(f"{path.relative_to(PROJECT_FOLDER)} is not YAML: {error}")
+    values = {k.removeprefix(CONFIG_PREFIX): v for k, v in ((content or {}).get("config") or {}).items()}
+    try:
+        plan, _, faults, found = inspect_plan(values, PROJECT_FOLDER, stack)
+    except SettingsError as error:
+        complain(str(error))
+    errors = [*faults, *(str(f) for f in found if f.severity == "error")]
+    if format == "json":
+        findings = [{"rule": f.rule, "severity": f.severity, "text": str(f)} for f in found]
+        print(json.dumps({"stack": stack, **summary(plan).to_json(), "findings": findings, "faults": list(faults)}))
+    elif format == "markdown":
+        print(plan_markdown(plan, found), end="")
+    else:
+        print(plan_text(plan))
+        for finding in found:
+            print(f"{finding.severity}: {finding}")
+    raise typer.Exit(1 if errors else 0)
+
+
+def schema(output: Annotated[Path | None, typer.Option(help="a file, instead of standard output")] = None) -> None:
+    """JSON Schema of a stack file, for editors that complete and check YAML."""
+    text = json.dumps(json_schema(), indent=1)
+    if output:
+        output.write_text(text + "\n")
+    else:
+        print(text)
+
+
+def rules() -> None:
+    """Every rule that a plan must hold to, as a Markdown table with sources."""
+    print(rule_table(), end="")
+
+
+def _config(model: str) -> dict[str, Any]:
+    path = Path(model)
+    try:
+        if path.suffix == ".json" or path.is_file():
+            content = json.loads(path.read_text())
+            if not isinstance(content, dict):
+                complain(f"--model: {path} holds no JSON object")
+            return content
+        return known_model(model)
+    except UnknownModel as error:
+        complain(f"--model: {error}")
+    except (OSError, ValueError) as error:
+        complain(f"--model: {path} can't be read: {error}")
+
+
+def _answered(question: Question) -> dict[str, Any]:
+    try:
+        return judge_question(question, plan_of(question))
+    except (SettingsError, UnknownInstance) as error:
+        complain(str(error))
+
+
+def _readable(value: Any) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, list):
+        return "; ".join(value) or "-"
+    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) and not isinstance(
+        value, bool) else str(value)  # fmt: skip

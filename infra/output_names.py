@@ -1,0 +1,12 @@
+"""The names of the stack's outputs. Free of Pulumi, so that any tool may read them."""
+
+from __future__ import annotations
+
+ENDPOINT = "endpoint"
+MODEL = "model"
+LIVE = "live"
+VERDICT = "verdict"
+KV_TRANSFER_MS = "kvTransferMs"
+KV_TRANSFER_AGED_MS = "kvTransferAgedMs"
+LEDGER = "ledger"
+GATE = "gate"

@@ -1,0 +1,180 @@
+"""Node groups: zones, interfaces, capacity, launch templates and security groups on AWS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from components.hardware.catalogue import UnknownInstance, dated, instance
+from components.hardware.interfaces import LayoutUnknown, layout
+from infra.plan import Plan
+from infra.rules.rule import Finding, rule
+from infra.schema.platform import NodeGroup
+
+
+def _groups(plan: Plan) -> Iterator[tuple[str, str, NodeGroup]]:
+    """(key in the stack file, tier, node group) of every group that is set."""
+    aws = plan.settings.platform.aws
+    for tier in ("prefill", "decode", "collocated", "render", "system"):
+        group = getattr(aws.node_groups, tier) if aws else None
+        if group:
+            yield f"platform.aws.nodeGroups.{tier}", tier, group
+
+
+def _gpu_groups(plan: Plan) -> Iterator[tuple[str, str, NodeGroup]]:
+    return (entry for entry in _groups(plan) if entry[1] in plan.settings.tiers)
+
+
+@rule("node-group-of-each-tier", "error", "Each engine tier on AWS has its node group.",
+      "splitserve: an engine tier runs on nodes of its own")  # fmt: skip
+def node_groups(plan: Plan) -> Iterator[Finding]:
+    if plan.settings.platform.aws:
+        present = {tier for _, tier, _ in _groups(plan)}
+        for tier in plan.settings.tiers.keys() - present:
+            yield Finding(f"platform.aws.nodeGroups.{tier}", "nothing", "a node group for this tier")
+
+
+@rule("instance-known", "error", "GPU node groups are of types that the catalogue has.",
+      "components/hardware/instances.json")  # fmt: skip
+def instance_known(plan: Plan) -> Iterator[Finding]:
+    for key, _, group in _gpu_groups(plan):
+        try:
+            instance(group.instance)
+        except UnknownInstance as error:
+            yield Finding(
+                f"{key}.instance", f"{group.instance!r}", f"a type of the {dated()}", str(error).split("have; ")[-1]
+            )
+
+
+@rule("instance-in-region", "error", "The region offers the type.",
+      "EC2 DescribeInstanceTypeOfferings, as recorded in the catalogue")  # fmt: skip
+def instance_in_region(plan: Plan) -> Iterator[Finding]:
+    aws = plan.settings.platform.aws
+    for key, tier, group in _gpu_groups(plan):
+        hardware = plan.hardware[tier]
+        regions = hardware.instance.regions if hardware and hardware.instance else ()
+        if aws and regions and aws.region not in regions:
+            yield Finding(f"{key}.instance", f"{group.instance} in {aws.region}", "a region that offers it",
+                          f"{', '.join(regions)} do ({dated()}); `splitserve instances --refresh` asks again")  # fmt: skip
+
+
+@rule("one-zone", "error", "Prefill and decode nodes lie in one zone.",
+      "https://github.com/aws-samples/amazon-eks-machine-learning-with-terraform-and-kubeflow/issues/118: EFA crosses "
+      "no zone")  # fmt: skip
+def one_zone(plan: Plan) -> Iterator[Finding]:
+    aws = plan.settings.platform.aws
+    if not aws or plan.settings.topology != "prefill-decode":
+        return
+    left, right = ((plan.settings.node_group(tier) or NodeGroup(instance="-")).zone or aws.zone
+                   for tier in ("prefill", "decode"))  # fmt: skip
+    if left != right:
+        yield Finding("platform.aws.nodeGroups.prefill.zone and .decode.zone", f"{left} and {right}",
+                      "one zone for both", "leave them out and set platform.aws.zone")  # fmt: skip
+
+
+@rule("zone-of-region", "error", "Zones belong to the region.", "EC2: a zone's name begins with its region's")
+def zone_of_region(plan: Plan) -> Iterator[Finding]:
+    aws = plan.settings.platform.aws
+    if not aws:
+        return
+    zones = {"platform.aws.zone": aws.zone}
+    zones |= {f"{key}.zone": group.zone for key, _, group in _groups(plan) if group.zone}
+    zones |= {f"platform.aws.loadBalancerZones[{i}]": zone for i, zone in enumerate(aws.load_balancer_zones)}
+    for key, zone in zones.items():
+        if not zone.startswith(aws.region) or len(zone) == len(aws.region):
+            yield Finding(key, f"{zone!r}", f"a zone of {aws.region}, such as {aws.region}a")
+
+
+@rule("two-nodes", "error", "On EFA, prefill and decode run on different nodes.",
+      "NVIDIA Dynamo efa.md: on one node `fi_read still retrying EAGAIN`; terraform-aws-eks README: no EFA on one node")  # fmt: skip
+def two_nodes(plan: Plan) -> Iterator[Finding]:
+    if not plan.on_efa:
+        return
+    for key, _, group in _gpu_groups(plan):
+        if not group.spread_tiers:
+            yield Finding(f"{key}.spreadTiers", "false", "true where KV goes over EFA")
+
+
+@rule("interfaces-known", "error", "The network interfaces of a node group can be laid out.",
+      "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html")  # fmt: skip
+def interfaces_known(plan: Plan) -> Iterator[Finding]:
+    for key, tier, group in _gpu_groups(plan):
+        hardware = plan.hardware[tier]
+        if hardware and hardware.instance and not group.launch_template:
+            try:
+                layout(hardware.instance, group.addresses)
+            except LayoutUnknown as error:
+                yield Finding(f"{key}.instance", group.instance, "a type whose interfaces are known", str(error))
+
+
+@rule("placement-with-reservation", "error", "Reserved capacity is not forced into a placement group of the stack.",
+      "https://github.com/terraform-aws-modules/terraform-aws-eks/pull/3730, issue 3661: InsufficientInstanceCapacity")  # fmt: skip
+def placement_group(plan: Plan) -> Iterator[Finding]:
+    for key, _, group in _gpu_groups(plan):
+        if group.capacity in ("reservation", "block") and group.placement_group == "own":
+            yield Finding(f"{key}.placementGroup", f"own, with capacity {group.capacity}",
+                          "none, or the group that the reservation was made in")  # fmt: skip
+
+
+@rule("reservation-named", "error", "Reserved capacity names its reservation, other capacity none.",
+      "https://github.com/hashicorp/terraform-provider-aws/issues/40876, https://github.com/eksctl-io/eksctl/pull/8207")  # fmt: skip
+def reservation_named(plan: Plan) -> Iterator[Finding]:
+    for key, _, group in _groups(plan):
+        reserved = group.capacity in ("reservation", "block")
+        if reserved and not (group.reservation or "").startswith("cr-"):
+            yield Finding(f"{key}.reservation", f"{group.reservation}, with capacity {group.capacity}",
+                          "the reservation's id (cr-…)", "EC2 refuses a capacity block without it")  # fmt: skip
+        if group.reservation and not reserved:
+            yield Finding(f"{key}.capacity", f"{group.capacity}, with a reservation", "reservation or block")
+
+
+@rule("own-template-alone", "error", "A launch template of your own comes without settings that it would replace.",
+      "https://github.com/pulumi/pulumi-eks/issues/1228, 633: disk size ignored beside a template")  # fmt: skip
+def own_template(plan: Plan) -> Iterator[Finding]:
+    for key, _, group in _groups(plan):
+        ignored = {"diskGib": group.disk_gib, "securityGroup": group.security_group}
+        for name, value in ignored.items():
+            if group.launch_template and value:
+                yield Finding(f"{key}.{name}", f"{value}, beside launchTemplate", "nothing", "set it in the template")
+
+
+@rule("efa-self-rules", "error", "A security group on EFA interfaces lets all traffic from and to itself through.",
+      "https://github.com/gardener/gardener-extension-provider-aws/issues/1832, "
+      "https://github.com/ofiwg/libfabric/issues/11256: error 4126, since EFA addresses are no IP addresses")  # fmt: skip
+def efa_self_rules(plan: Plan) -> Iterator[Finding]:
+    for key, tier, _ in _gpu_groups(plan):
+        answer = plan.security_groups.get(tier)
+        if not answer or not plan.on_efa:
+            continue
+        for direction, permissions in (("ingress", "IpPermissions"), ("egress", "IpPermissionsEgress")):
+            if not any(_all_from_itself(rule, answer["GroupId"]) for rule in answer[permissions]):
+                yield Finding(f"{key}.securityGroup", f"{answer['GroupId']} without a self-referencing {direction} rule",
+                              "all protocols from and to the group itself", "0.0.0.0/0 does not cover EFA")  # fmt: skip
+
+
+@rule("tiers-reach-each-other", "error", "The tiers' security groups let their connections through.",
+      "NVIDIA/aicr docs/integrator/eks-dynamo-networking.md: groups of two tiers that don't reach each other")  # fmt: skip
+def tiers_reach(plan: Plan) -> Iterator[Finding]:
+    engine = plan.settings.engine
+    flows = [("decode", "prefill", engine.side_channel_port), ("system", "prefill", engine.port),
+             ("system", "decode", engine.port)]  # fmt: skip
+    for source, target, port in flows:
+        left, right = plan.security_groups.get(source), plan.security_groups.get(target)
+        if not left or not right or left["GroupId"] == right["GroupId"]:
+            continue
+        if not any(_admits(rule, left["GroupId"], port) for rule in right["IpPermissions"]):
+            yield Finding(f"platform.aws.nodeGroups.{target}.securityGroup",
+                          f"{right['GroupId']} without a way in for {source} on port {port}",
+                          f"an ingress rule from {left['GroupId']}")  # fmt: skip
+
+
+def _all_from_itself(permission: Mapping[str, Any], group: str) -> bool:
+    itself = any(pair.get("GroupId") == group for pair in permission.get("UserIdGroupPairs", []))
+    return permission.get("IpProtocol") == "-1" and itself
+
+
+def _admits(permission: Mapping[str, Any], group: str, port: int) -> bool:
+    from_group = any(pair.get("GroupId") == group for pair in permission.get("UserIdGroupPairs", []))
+    everything = permission.get("IpProtocol") == "-1"
+    ports = permission.get("FromPort", 0) <= port <= permission.get("ToPort", 65535)
+    return from_group and (everything or (permission.get("IpProtocol") == "tcp" and ports))

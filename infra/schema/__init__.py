@@ -1,0 +1,1 @@
+"""The stack file's sections, by subject. `infra.settings.Settings` puts them together."""

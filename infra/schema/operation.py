@@ -1,0 +1,67 @@
+"""How a release is judged, brought out and reached: gate, rollout, edge, and the traffic to plan for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from infra.schema.section import NonNegative, Port, Positive, PositiveNumber, Section
+
+
+class Gate(Section):
+    """The check after each deploy."""
+
+    limit_ms: PositiveNumber = 100.0
+    """The mean transfer must stay below; "hundreds of milliseconds" starts here."""
+    max_ratio: PositiveNumber | None = None
+    """How many times the expected time a transfer may take; off where nothing is expected."""
+    samples: Annotated[int, Field(ge=1, le=100)] = 5
+    prompt_tokens: Positive = 1024
+    answer_tokens: Positive = 8
+    age: Literal["auto", "off"] | Positive = "auto"
+    """Age the KV cache before the judged samples: auto, off, or a limit in seconds."""
+    ready_limit_s: Positive = 900
+    probe_limit_s: Positive = 300
+    on_first_failure: Literal["scale-to-zero", "keep"] = "scale-to-zero"
+    retry: NonNegative = 0
+
+
+class Rollout(Section):
+    """`canary` puts the candidate beside the live release; `swap` stops the live one first."""
+
+    strategy: Literal["canary", "swap"] = "canary"
+    drain_limit_s: NonNegative = 60
+
+
+class Edge(Section):
+    """The front door: the one address that clients use."""
+
+    port: Port = 80
+    service_type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
+    load_balancer: Literal["network", "application"] = "network"
+    idle_timeout_s: Positive | None = None
+    """After this much silence the load balancer cuts a connection; default its own (60 or 350 s)."""
+    cross_zone: bool = True
+    """Whether a load balancer's node in one zone reaches pods in another."""
+    certificate: str | None = None
+    """The ARN of a TLS certificate."""
+    api_key_secret: str | None = None
+    """The Secret that holds the clients' API key."""
+
+
+class Traffic(Section):
+    """What the stack is for, so that the preview can say whether a split pays."""
+
+    prompt_tokens: Positive
+    output_tokens: Positive
+    rate_per_s: PositiveNumber
+    burstiness: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False, strict=False)] = 1.0
+    """Peak over mean rate."""
+    ttft_target_ms: PositiveNumber | None = None
+    itl_p99_target_ms: PositiveNumber | None = None
+    collocated_itl_p99_ms: PositiveNumber | None = None
+    """Measured in production on collocated serving."""
+    growing_context: bool = False
+    cpu_bound: bool = False
+    """Templating or parsing shows in the GPU nodes' CPU profile."""

@@ -1,0 +1,95 @@
+"""Where to deploy: the local cluster, one that exists, or one that is built on AWS."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import model_validator
+
+from infra.schema.section import Name, Positive, PositiveNumber, Section, Text
+
+Capacity = Literal["on-demand", "reservation", "block", "spot"]
+Link = Literal["nvlink", "pcie-p2p", "ib-ndr", "ib-hdr", "roce-400", "roce-200", "roce-100", "tcp"]
+
+
+class Hardware(Section):
+    """What the GPU nodes of an existing cluster are, so that a plan can be held against them."""
+
+    gpu: Text
+    gpu_memory_gib: PositiveNumber
+    gpus_per_node: Positive
+    nodes: Positive
+    link: Link
+    """The path between a prefill and a decode GPU."""
+    rdma_resource: str | None = None
+    """The device plugin's resource name: `rdma/ib`, `rdma/hca_shared_devices_a`, …"""
+    memory_lock: Literal["ipc-lock", "unlimited"] = "ipc-lock"
+    """How pods may lock memory for RDMA: by capability, or the nodes set no limit."""
+
+
+class NodeGroup(Section):
+    """One EKS node group; a prefill and a decode group lie in one zone."""
+
+    instance: Text
+    nodes: Positive = 1
+    zone: str | None = None
+    """In place of `aws.zone`."""
+    capacity: Capacity = "on-demand"
+    reservation: str | None = None
+    """The id of a capacity reservation or capacity block."""
+    placement_group: Text = "own"
+    """`own` is made by the stack, `none`, or the name of one that exists."""
+    addresses: Literal["save", "bandwidth"] = "save"
+    """One IP interface a node, or as many as the type needs for its full IP bandwidth."""
+    disk_gib: Positive | None = None
+    launch_template: str | None = None
+    """The id of a launch template of your own, taken as it is."""
+    security_group: str | None = None
+    """The id of a security group that exists, in place of one that the stack makes."""
+    spread_tiers: bool = True
+    """Prefill and decode pods on different nodes, which EFA needs."""
+
+
+class NodeGroups(Section):
+    """The GPU node groups by tier, and the CPU pools."""
+
+    prefill: NodeGroup | None = None
+    decode: NodeGroup | None = None
+    collocated: NodeGroup | None = None
+    render: NodeGroup | None = None
+    system: NodeGroup | None = None
+
+
+class Aws(Section):
+    """An EKS cluster with EFA node groups."""
+
+    region: Text
+    zone: Text
+    kubernetes_version: str = "1.34"
+    node_groups: NodeGroups
+    load_balancer_zones: list[Text] = []
+    """The zones of the load balancer's subnets; default the GPU zone alone."""
+    cluster_stack: str | None = None
+    """With `layers: serving`: the stack (organization/project/stack) that made the cluster."""
+
+
+class Platform(Section):
+    """`local` is the one-node cluster of `make up`, `existing` any cluster of yours, `aws` a new one."""
+
+    kind: Literal["local", "existing", "aws"]
+    kubeconfig: str | None = None
+    context: str | None = None
+    namespace: Name = "splitserve"
+    node_selector: dict[str, str] = {}
+    layers: Literal["all", "cluster", "serving"] = "all"
+    """Both layers in one stack, or the cluster and what it serves in two."""
+    hardware: Hardware | None = None
+    aws: Aws | None = None
+
+    @model_validator(mode="after")
+    def parts_fit(self) -> Platform:
+        if (self.kind == "aws") != (self.aws is not None):
+            raise ValueError("`aws` belongs to kind `aws`, which needs it")
+        if self.kind == "aws" and self.hardware is not None:
+            raise ValueError("`hardware` describes existing clusters; on aws the instance types say it")
+        return self

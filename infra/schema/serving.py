@@ -1,0 +1,171 @@
+"""What is served, and by which tiers: model, engine, prefill, decode, router, render, connector."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from infra.schema.section import NonNegative, Port, Positive, PositiveNumber, Quantity, Section, Text
+
+Dtype = Literal["bfloat16", "float16", "float32"]
+KvCacheDtype = Literal["auto", "fp8", "fp8_e4m3", "fp8_e5m2"]
+ConnectorName = Literal[
+    "nixl", "nixl-push", "mooncake", "lmcache", "moriio", "flexkv", "offloading", "multi", "custom"
+]  # fmt: skip
+
+
+class Volume(Section):
+    """A PersistentVolumeClaim in the namespace; `path` is the model's folder inside it."""
+
+    claim: Text
+    path: str = ""
+    config: Text
+    """A copy of the model's `config.json`, relative to the project."""
+
+
+class HuggingFace(Section):
+    """A model that vLLM downloads."""
+
+    repository: Text
+    revision: Text
+    config: Text
+    """A copy of its `config.json` in the project."""
+
+
+class Model(Section):
+    """The served model: exactly one of `folder`, `volume` and `huggingFace`."""
+
+    name: Text
+    folder: str | None = None
+    volume: Volume | None = None
+    hugging_face: HuggingFace | None = None
+    kv_bytes_per_token: Positive | None = None
+    """For architectures that are not computed from `config.json`."""
+    weights_gib: PositiveNumber | None = None
+    """In place of what `config.json` says of the weights' size."""
+    load_gb_per_s: PositiveNumber = 0.25
+    """How fast the weights arrive, 10^9 bytes per second; an assumption until you have measured it."""
+
+    @model_validator(mode="after")
+    def one_source(self) -> Model:
+        given = [s for s in (self.folder, self.volume, self.hugging_face) if s is not None]
+        if len(given) != 1:
+            raise ValueError(f"give exactly one of folder, volume, huggingFace; found {len(given)}")
+        return self
+
+
+class Resources(Section):
+    cpu: str = "4"
+    cpu_limit: str | None = None
+    memory: str = "32Gi"
+    shm: str = "8Gi"
+    extended: dict[str, Positive | Quantity] = {}
+    """Device resources by name: `nvidia.com/gpu`, `vpc.amazonaws.com/efa`, `rdma/ib`, `hugepages-2Mi`."""
+
+
+class RouterResources(Resources):
+    cpu: str = "1"
+    memory: str = "2Gi"
+    shm: str = "64Mi"
+
+
+class Parallel(Section):
+    """GPUs of one engine: tensor, pipeline and data parallelism."""
+
+    tensor: Positive = 1
+    pipeline: Positive = 1
+    data: Positive = 1
+
+
+class Engine(Section):
+    """vLLM's arguments, equal in both tiers unless a tier overrides them."""
+
+    dtype: Dtype = "bfloat16"
+    kv_cache_dtype: KvCacheDtype = "auto"
+    block_size: Positive = 128
+    max_model_len: Positive = 8192
+    gpu_blocks: Positive | None = None
+    gpu_memory_utilization: float = Field(default=0.92, gt=0, le=1, allow_inf_nan=False, strict=False)
+    attention_backend: str | None = None
+    enforce_eager: bool = False
+    parallel: Parallel = Parallel()
+    port: Port = 8000
+    side_channel_port: Port = 5600
+    load_limit_s: Positive = 600
+    sse_keep_alive_s: NonNegative = 0
+    """Seconds of silence after which a stream gets a comment line; 0 is off."""
+    resources: Resources = Resources()
+    environment: dict[str, str] = {}
+
+
+class EngineOverride(Section):
+    """What one tier sets differently; parity is checked after merging."""
+
+    dtype: Dtype | None = None
+    kv_cache_dtype: KvCacheDtype | None = None
+    block_size: Positive | None = None
+    max_model_len: Positive | None = None
+    gpu_blocks: Positive | None = None
+    attention_backend: str | None = None
+    parallel: Parallel | None = None
+
+
+class Tier(Section):
+    """An engine tier."""
+
+    replicas: Positive = 1
+    image: str | None = None
+    """In place of `image`; prefill and decode must run the same."""
+    resources: Resources | None = None
+    """In place of `engine.resources`."""
+    engine: EngineOverride = EngineOverride()
+    environment: dict[str, str] = {}
+    """Added to `engine.environment`."""
+    extra_args: list[str] = []
+    connector_options: dict[str, Any] = {}
+    """Added to `connector.options`, on this side alone."""
+    drain_s: Positive = 45
+
+
+class Router(Section):
+    replicas: Positive = 1
+    image: str | None = None
+    port: Port = 8080
+    metrics_port: Port = 29000
+    policy: Literal["cache_aware", "random", "round_robin", "power_of_two"] = "round_robin"
+    resources: RouterResources = RouterResources()
+    drain_s: NonNegative = 45
+
+
+class Render(Section):
+    """A CPU tier that renders prompts and parses answers; 0 replicas: the engines do it."""
+
+    replicas: NonNegative = 0
+    cpu: str = "2"
+    memory: str = "4Gi"
+
+
+class Connector(Section):
+    """What moves the KV cache."""
+
+    name: ConnectorName = "nixl"
+    backend: Literal["auto", "UCX", "LIBFABRIC"] = "auto"
+    """`auto`: LIBFABRIC on EFA, vLLM's default (UCX) elsewhere."""
+    load_failure_policy: Literal["fail", "recompute"] = "fail"
+    options: dict[str, Any] = {}
+    """`kv_connector_extra_config`, on both sides."""
+    inner: list[ConnectorName] = []
+    """With `multi`: the connectors inside, in order."""
+    module: str | None = None
+    """With `custom`: the Python module of a connector of your own."""
+
+
+class ImageContents(Section):
+    """What the image holds, as far as you know; rules about versions need it."""
+
+    vllm: str | None = None
+    nixl: str | None = None
+    libfabric: str | None = None
+    efa: bool | None = None
+    """Whether it holds the EFA installer's libfabric; vLLM's own image doesn't."""
