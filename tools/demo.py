@@ -160,6 +160,7 @@ def _result(code: int, before: dict[str, Any], after: dict[str, Any], counts: Co
         "truncated_streams": counts.truncated,
         "outage_s": round(counts.outage_s, 1),
         "kv_transfer_ms": after.get("kvTransferMs"),
+        "errors": counts.errors[:5],
     }
 
 
@@ -175,7 +176,7 @@ def _problems(demo: Demo, strategy: str, result: dict[str, Any], counts: Counts,
     problems = [f"{k}: found {result[k]}, wanted {v}" for k, v in wanted.items() if result[k] != v]
     problems += [] if restored else ["the stack could not be restored"]
     problems += [] if counts.requests else ["the client sent no request"]
-    return [*problems, *(counts.errors[:5] if strategy == "canary" else [])]
+    return problems
 
 
 if __name__ == "__main__":

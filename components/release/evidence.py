@@ -130,20 +130,13 @@ def percentile(ordered: Sequence[float], share: float) -> float:
     return ordered[rank - 1]
 
 
-def worst_case_descriptors(fresh: Figures, tokens: int, block_size: int) -> float:
-    """Descriptors when no two blocks are neighbours: each block of each region is its own.
+def estimate_aged(fresh: Figures, worst_descriptors: float) -> Figures:
+    """What an aged cache would take, from the time that posting one descriptor took.
 
-    A fresh engine's blocks lie side by side, so its transfer needs one descriptor per region
-    (a layer's keys and values); an aged one's need one per block and region at worst. Source:
-    measured on vLLM 0.30 with NIXL 1.4 (docs/explanation/gate.md).
+    `worst_descriptors` is one for each block of each layer. Where the samples moved as many already, the
+    cache was aged before, and they are the answer.
     """
-    blocks = -(-tokens // block_size)
-    return max(fresh.mean_descriptors * blocks, fresh.mean_descriptors)
-
-
-def estimate_aged(fresh: Figures, tokens: int, block_size: int) -> Figures:
-    """What an aged cache would take, from the time that posting one descriptor took."""
-    worst = worst_case_descriptors(fresh, tokens, block_size)
+    worst = max(worst_descriptors, fresh.mean_descriptors)
     per_descriptor_ms = fresh.mean_post_ms / fresh.mean_descriptors if fresh.mean_descriptors else 0.0
     added_ms = (worst - fresh.mean_descriptors) * per_descriptor_ms
     return Figures(

@@ -18,7 +18,7 @@ from components.release import measure
 from components.release.cluster import Access, Cluster
 from components.release.evidence import Evidence
 from components.release.gate import is_inconclusive, limits_of, probe_settings
-from components.release.once import OnceProvider
+from components.release.once import BEFORE, OnceProvider
 from components.release.probe_job import Superseded
 from components.release.progress import engine_log
 from components.release.release import Release
@@ -31,7 +31,7 @@ class FleetCheckProvider(OnceProvider):
     decides = ("releaseId", "replicas", "settings")
 
     def unsettled(self, outputs: dict[str, Any], inputs: dict[str, Any]) -> bool:
-        return is_inconclusive(outputs) or bool(too_few(inputs))
+        return is_inconclusive(outputs) or bool(too_few(inputs, outputs))
 
     def run(self, props: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -53,13 +53,16 @@ class FleetCheck(Resource, module="release", name="FleetCheck"):
         super().__init__(FleetCheckProvider(), name, {**inputs, "verdict": None}, opts)
 
 
-def too_few(inputs: dict[str, Any]) -> dict[str, int]:
-    """The tiers of a live release that were found with fewer replicas than they should have."""
-    found = inputs.get("found") or {}
+def too_few(inputs: dict[str, Any], before: dict[str, Any]) -> dict[str, int]:
+    """The tiers of a live release that were found with fewer replicas than the last update gave them.
+
+    More replicas asked for now are no loss of replicas.
+    """
+    found, given = inputs.get("found") or {}, before.get("replicas") or {}
     return {
         tier: int(count)
         for tier, count in inputs["replicas"].items()
-        if tier in found and int(found[tier]) < int(count)
+        if tier in found and int(found[tier]) < min(int(count), int(given.get(tier, 0)))
     }
 
 
@@ -74,7 +77,7 @@ def check_fleet(props: dict[str, Any]) -> dict[str, Any]:
     cluster = Cluster(Access.of(props))
     if props["candidate"] and all(count == 1 for count in replicas.values()):
         return {"verdict": gate}
-    if missing := too_few(props):
+    if missing := too_few(props, props.get(BEFORE) or {}):
         engine_log(
             f"release {release.id} is live but was scaled down to {props['found']}: starting it again", warn=True
         )

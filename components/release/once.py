@@ -12,12 +12,14 @@ from pulumi.dynamic import CreateResult, DiffResult, ResourceProvider, UpdateRes
 
 from components.release.progress import end_with_engine
 
+BEFORE = "before"
+
 
 class OnceProvider(ResourceProvider):
     """`decides` names the inputs whose change does it again; `run` does it and returns outputs.
 
     `unsettled` says of the last outputs and the new inputs that there is no answer yet, so that it is
-    done again.
+    done again. An update finds the outputs of the time before under `BEFORE` among its inputs.
     """
 
     decides: ClassVar[tuple[str, ...]] = ()
@@ -34,7 +36,7 @@ class OnceProvider(ResourceProvider):
 
     def update(self, _id: str, _olds: dict[str, Any], news: dict[str, Any]) -> UpdateResult:
         end_with_engine()
-        return UpdateResult({**news, **self.run(news)})
+        return UpdateResult({**news, **self.run({**news, BEFORE: _olds})})
 
     def diff(self, _id: str, _olds: dict[str, Any], _news: dict[str, Any]) -> DiffResult:
         changed = self.unsettled(_olds, _news) or any(_olds.get(k) != _news.get(k) for k in self.decides)

@@ -327,12 +327,18 @@ def _expected_bytes(tokens: int, limits: Limits) -> int:
     return limits.geometry.transfer(tokens, limits.block_size, limits.kv_dtype, limits.tensor_parallel).total_bytes
 
 
+def _worst_descriptors(tokens: int, limits: Limits) -> int:
+    """Over all ranks, as the decoder's counter sums them."""
+    moved = limits.geometry.transfer(tokens, limits.block_size, limits.kv_dtype, limits.tensor_parallel)
+    return moved.descriptors_aged * limits.tensor_parallel
+
+
 def _pair_result(pair: PairEvidence, limits: Limits) -> PairResult:
     """A pair's figures; the aged ones estimated where the cache could not be aged."""
     fresh, aged = figures(pair.fresh), figures(pair.aged)
     tokens = pair.fresh[0].tokens if pair.fresh else 0
     if fresh and aged is None:
-        aged = estimate_aged(fresh, tokens, limits.block_size)
+        aged = estimate_aged(fresh, _worst_descriptors(tokens, limits))
     return PairResult(pair.prefill, pair.decode, fresh, aged, _expected_bytes(tokens, limits), pair.error)
 
 

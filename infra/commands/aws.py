@@ -35,7 +35,8 @@ def instances(region: Regions, refresh: Annotated[bool, typer.Option(help="write
 
 
 def prices(instance: Annotated[list[str], typer.Option(help="an instance type; may be given several times")],
-           region: str, listed: Annotated[bool, typer.Option(help="ask AWS's price list")] = False) -> None:  # fmt: skip
+           region: Annotated[str, typer.Option(help="the region to price in")],
+           listed: Annotated[bool, typer.Option(help="ask AWS's price list")] = False) -> None:  # fmt: skip
     """What instances cost an hour: from the dated table, or from AWS's price list."""
     for name in instance:
         found = _listed(name, region) if listed else price(name, region)

@@ -15,7 +15,7 @@ def test_a_swap_ends_as_it_should_and_measures_its_outage(live: Deployment, name
     result, problems = play(DEMOS[name], live, "swap")
     assert problems == [], result
     assert result["outage_s"] > 0
-    assert result["truncated_streams"] == 0, "a stream was cut when the live release stopped"
+    assert result["truncated_streams"] == 0, f"a stream was cut when the live release stopped: {result['errors']}"
     assert answer(live.outputs())["usage"]["completion_tokens"] > 0
 
 

@@ -9,7 +9,7 @@ import pytest
 from components.release import drain, gate
 from components.release.cluster import Access
 from components.release.drain import DrainProvider
-from components.release.fleet import FleetCheckProvider
+from components.release.fleet import FleetCheckProvider, too_few
 from components.release.gate import KvGateProvider, gate_inputs
 from components.release.probe_job import Superseded
 from tests.unit.test_ledger import release
@@ -56,6 +56,12 @@ def test_a_live_release_that_was_scaled_down_is_started_and_checked_again() -> N
     assert FleetCheckProvider().diff("id", olds, inputs(found={"prefill": 0.0})).changes
     assert not FleetCheckProvider().diff("id", olds, inputs(found={"prefill": 1.0})).changes
     assert not FleetCheckProvider().diff("id", olds, inputs(found={})).changes
+
+
+def test_more_replicas_are_not_taken_for_lost_ones() -> None:
+    more = inputs(replicas={"prefill": 2}, found={"prefill": 1.0})
+    assert too_few(more, inputs()) == {}
+    assert too_few(more, inputs(replicas={"prefill": 2.0})) == {"prefill": 2}
 
 
 def test_a_superseded_gate_saves_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:

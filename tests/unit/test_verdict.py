@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from components.hardware.geometry import Geometry, Stated
+from components.hardware.geometry import Attention, Geometry
 from components.release.evidence import Evidence, PairEvidence, Sample
 from components.release.verdict import Limits, judge
 
 BLOCK, BYTES_PER_TOKEN, TOKENS = 32, 8192, 1024
-LIMITS = Limits(limit_ms=100, geometry=Geometry((Stated(1, BYTES_PER_TOKEN),), 2048, 2048), block_size=BLOCK)
+LIMITS = Limits(limit_ms=100, geometry=Geometry((Attention(8, 4, 64),), 2048, 2048), block_size=BLOCK)
 GOOD = Sample(
     tokens=TOKENS, ms=20.0, post_ms=1.0, bytes=TOKENS * BYTES_PER_TOKEN, descriptors=8, transfers=1,
     failed=0, external_tokens=TOKENS, prefill_tokens=TOKENS, prefill_ms=200, decode_ms=200,

@@ -1,0 +1,181 @@
+"""What a user sees of `splitserve expect`, `advise`, `report`, `schema`, `rules` and `instances`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto import mock_aws
+from typer.testing import CliRunner
+
+from components.hardware import catalogue as catalogue_file
+from infra.cli import app
+from tests.unit.plans import ROOT
+
+KEYS = ("kv_bytes", "descriptors_fresh", "descriptors_aged", "fresh_ms", "aged_ms", "limit_ms", "ok", "reasons")
+EIGHT_K = ["expect", "--model", "llama-3.1-70b", "--prompt-tokens", "8192", "--json"]
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(app, arguments)
+
+
+def answer(*arguments: str) -> dict[str, Any]:
+    return json.loads(run(*arguments).stdout)
+
+
+def test_70b_on_p4d_is_refused_with_the_figures() -> None:
+    result = run(*EIGHT_K, "--instance", "p4d.24xlarge")
+    found = json.loads(result.stdout)
+    assert (result.exit_code, found["ok"], found["tensor_parallel"]) == (1, False, 4)
+    assert found["kv_bytes"] == 320 * 1024 * 8192
+    assert found["fresh_ms"] > 100 and "6.25 GB/s" in found["reasons"][0]
+
+
+def test_70b_on_p5_depends_on_the_block_size() -> None:
+    large = answer(*EIGHT_K, "--instance", "p5.48xlarge")
+    small = answer(*EIGHT_K, "--instance", "p5.48xlarge", "--block-size", "16")
+    assert large["ok"] and large["reasons"] == []
+    assert small["fresh_ms"] < small["limit_ms"] < small["aged_ms"]
+    assert "set engine.blockSize: 128" in small["reasons"][0]
+
+
+def test_the_answer_has_the_documented_keys_and_null_where_nothing_is_known(tmp_path: Path) -> None:
+    odd = tmp_path / "config.json"
+    odd.write_text(json.dumps({"model_type": "jamba", "num_hidden_layers": 2}))
+    found = answer("expect", "--model", str(odd), "--link", "ib-ndr", "--prompt-tokens", "100", "--json")
+    assert set(KEYS) <= set(found)
+    assert found["kv_bytes"] is found["fresh_ms"] is found["aged_ms"] is found["ok"] is None
+    assert "jamba" in found["reasons"][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "lama-3.1-70b", "--instance", "p5.48xlarge"], "did you mean llama-3.1-70b"),
+        (["--model", "qwen3-32b", "--instance", "p5.48xlrage"], "did you mean p5.48xlarge"),
+        (["--model", "qwen3-32b"], "give exactly one of --instance"),
+        (["--model", "qwen3-32b", "--link", "carrier-pigeon"], "platform.hardware.link: found 'carrier-pigeon'"),
+        (["--model", "qwen3-32b", "--link", "tcp", "--limit-ms", "nan"], "gate.limitMs"),
+        (["--model", "qwen3-32b", "--link", "tcp", "--limit-ms", "-1"], "gate.limitMs"),
+        (["--model", "qwen3-32b", "--link", "tcp", "--dtype", "int3"], "engine.dtype"),
+        (["--model", "/no/such/config.json", "--link", "tcp"], "can't be read"),
+    ],
+)
+def test_a_bad_question_gets_one_message(arguments: list[str], message: str) -> None:
+    result = run("expect", "--prompt-tokens", "8192", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr and "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("tokens", ["0", "-5", "1000000000000"])
+def test_an_absurd_prompt_is_refused(tokens: str) -> None:
+    assert run("expect", "--model", "qwen3-32b", "--link", "tcp", "--prompt-tokens", tokens).exit_code == 2
+
+
+def test_ranks_that_do_not_divide_are_a_reason() -> None:
+    found = answer(
+        "expect", "--model", "qwen2.5-7b", "--link", "ib-ndr", "--prompt-tokens", "8192", "--tp", "8", "--json"
+    )
+    assert found["ok"] is None and "28 attention heads can't be split over 8 GPUs" in found["reasons"][0]
+
+
+def test_the_plain_answer_names_every_key() -> None:
+    printed = run("expect", "--model", "qwen3-32b", "--instance", "p5.48xlarge", "--prompt-tokens", "8192").stdout
+    assert all(key in printed for key in KEYS)
+
+
+def test_advice_uses_the_expected_transfer() -> None:
+    profile = ["advise", "--prompt-tokens", "8192", "--output-tokens", "400", "--rate-per-s", "2", "--itl-p99-target-ms",
+               "60", "--collocated-itl-p99-ms", "200", "--json"]  # fmt: skip
+    fast = answer(*profile, "--model", "qwen2.5-7b", "--link", "nvlink")
+    slow = answer(*profile, "--model", "qwen2.5-7b", "--link", "tcp")
+    assert (fast["choice"], slow["choice"]) == ("split", "collocated")
+    assert answer(*profile)["choice"] == "measure"
+
+
+@pytest.mark.parametrize("stack", ["dev", "onprem"])
+def test_a_report_of_each_example_has_table_transfer_and_cost(stack: str) -> None:
+    text, markdown = run("report", "--stack", stack), run("report", "--stack", stack, "--format", "markdown")
+    assert text.exit_code == markdown.exit_code == 0, text.output
+    for printed in (text.stdout, markdown.stdout):
+        assert "qwen3-32b" in printed and "ms aged expected" in printed and "cost" in printed
+    assert markdown.stdout.startswith("### ") and "| decode |" in markdown.stdout
+    found = json.loads(run("report", "--stack", stack, "--format", "json").stdout)
+    assert found["findings"] == [] and found["aged_ms"] < found["limit_ms"]
+
+
+def test_a_report_shows_cost_and_advice_of_prod() -> None:
+    printed = run("report", "--stack", "prod").stdout
+    assert "110.58 USD an hour" in printed
+    assert "split: collocated ITL p99 170 ms misses its 60 ms target" in printed
+
+
+def test_a_stack_that_is_not_there_names_those_that_are() -> None:
+    result = run("report", "--stack", "production")
+    assert result.exit_code == 2 and "there are: dev, local, onprem, prod" in result.stderr
+
+
+def test_the_schema_in_the_repository_is_the_code_s() -> None:
+    assert json.loads((ROOT / "stacks/schema.json").read_text()) == json.loads(run("schema").stdout), (
+        "run: splitserve schema --output stacks/schema.json"
+    )
+
+
+def test_rules_are_printed_as_a_table() -> None:
+    assert "| `efa-backend` | error |" in run("rules").stdout
+
+
+@pytest.fixture
+def aws(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    with mock_aws():
+        yield
+
+
+def test_instances_says_that_catalogue_and_aws_agree(aws: Any) -> None:
+    result = run("instances", "--region", "us-east-1", "--region", "eu-west-1")
+    assert result.exit_code == 0, result.output
+    assert "0 difference(s) in us-east-1, eu-west-1" in result.stdout
+
+
+def test_instances_shows_a_difference_and_refresh_writes_it(
+    aws: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = json.loads(catalogue_file.FILE.read_text())
+    content["instances"]["p5.48xlarge"]["efa_interfaces"] = 31
+    changed = tmp_path / "instances.json"
+    changed.write_text(json.dumps(content))
+    monkeypatch.setattr(catalogue_file, "FILE", changed)
+    cached = (catalogue_file.catalogue, catalogue_file._content)
+    for function in cached:
+        function.cache_clear()
+    try:
+        shown = run("instances", "--region", "us-east-1")
+        assert shown.exit_code == 1
+        assert "p5.48xlarge          efa_interfaces: catalogue 31, AWS 32" in shown.stdout
+    finally:
+        for function in cached:
+            function.cache_clear()
+
+
+def test_without_credentials_one_message_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/no/such/file")
+    result = run("instances", "--region", "us-east-1")
+    assert result.exit_code == 2 and "can't be asked" in result.stderr
+
+
+def test_a_price_that_is_missing_is_unknown() -> None:
+    printed = run("prices", "--instance", "p5.48xlarge", "--instance", "p5e.48xlarge", "--region", "us-east-1").stdout
+    assert "55.0400 USD an hour" in printed and "unknown" in printed
+
+
+def test_the_console_script_starts() -> None:
+    assert subprocess.run([ROOT / ".venv/bin/splitserve", "--help"], capture_output=True).returncode == 0
