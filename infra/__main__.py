@@ -27,6 +27,7 @@ from infra.report import gate_table, refusal
 from infra.rules.rule import Finding
 from infra.serving_spec import replicas, serving_spec
 from infra.settings import Settings, SettingsError
+from infra.stack_values import stack_values
 
 PROJECT_FOLDER = Path(__file__).resolve().parent.parent
 
@@ -41,7 +42,9 @@ async def main() -> dict[str, Any]:
 
 async def declare() -> dict[str, Any]:
     stack = f"{naming.PROJECT}/{pulumi.get_stack()}"
-    plan, files, warnings = read_plan(_values(), PROJECT_FOLDER, stack)
+    plan, files, warnings = read_plan(
+        stack_values(json.loads(os.environ.get("PULUMI_CONFIG", "{}"))), PROJECT_FOLDER, stack
+    )
     settings, model = plan.settings, model_spec(plan, files, PROJECT_FOLDER)
     _say_plan(plan, warnings)
     if settings.platform.kind == "aws":
@@ -70,24 +73,6 @@ async def declare() -> dict[str, Any]:
     _say_result(settings, switch)
     _fail_unless_passed(stack, release.id, settings, switch)
     return _outputs(model.name, switch)
-
-
-def _values() -> dict[str, Any]:
-    """The stack file's keys of this project, with structured values parsed."""
-    raw = json.loads(os.environ.get("PULUMI_CONFIG", "{}"))
-    return {
-        key.removeprefix(naming.CONFIG_PREFIX): _parsed(value)
-        for key, value in raw.items()
-        if key.startswith(naming.CONFIG_PREFIX)
-    }
-
-
-def _parsed(value: str) -> Any:
-    """Pulumi hands over objects as JSON and text as it is."""
-    try:
-        return json.loads(value) if value[:1] in "{[" else value
-    except ValueError:
-        return value
 
 
 async def _own_ledger() -> Any:

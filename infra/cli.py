@@ -8,7 +8,7 @@ from infra.commands import aws, deployed, planning
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 for command in (
-    planning.expect, planning.advise, planning.report, planning.schema, planning.rules,
+    planning.expect, planning.advise, planning.report, planning.schema, planning.rules, planning.settings,
     aws.instances, aws.prices, deployed.status, deployed.ask,
 ):  # fmt: skip
     app.command()(command)

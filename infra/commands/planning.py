@@ -20,7 +20,8 @@ from infra.plan_summary import summary
 from infra.question import Question, judge_question, plan_of
 from infra.read_plan import inspect_plan
 from infra.rules.rule_table import rule_table
-from infra.settings import SettingsError, json_schema
+from infra.schema.settings_table import settings_table
+from infra.settings import Settings, SettingsError, json_schema
 
 PROJECT_FOLDER = Path(__file__).resolve().parents[2]
 
@@ -121,6 +122,11 @@ def schema(output: Annotated[Path | None, typer.Option(help="a file, instead of 
 def rules() -> None:
     """Every rule that a plan must hold to, as a Markdown table with sources."""
     print(rule_table(), end="")
+
+
+def settings() -> None:
+    """Every setting of a stack file, as Markdown tables."""
+    print(settings_table(Settings), end="")
 
 
 def _config(model: str) -> dict[str, Any]:

@@ -17,14 +17,20 @@ class Gate(Section):
     max_ratio: PositiveNumber | None = None
     """How many times the expected time a transfer may take; off where nothing is expected."""
     samples: Annotated[int, Field(ge=1, le=100)] = 5
+    """Transfers a pair, fresh and again aged."""
     prompt_tokens: Positive = 1024
+    """The length of the probe's prompts."""
     answer_tokens: Positive = 8
     age: Literal["auto", "off"] | Positive = "auto"
     """Age the KV cache before the judged samples: auto, off, or a limit in seconds."""
     ready_limit_s: Positive = 900
+    """How long a release may take to get ready."""
     probe_limit_s: Positive = 300
+    """How long the probe may take."""
     on_first_failure: Literal["scale-to-zero", "keep"] = "scale-to-zero"
+    """What becomes of a first release that fails: there is none to go back to."""
     retry: NonNegative = 0
+    """Raise it to measure a refused release once more."""
 
 
 class Rollout(Section):
@@ -32,6 +38,7 @@ class Rollout(Section):
 
     strategy: Literal["canary", "swap"] = "canary"
     drain_limit_s: NonNegative = 60
+    """How long the old release may finish its requests."""
 
 
 class Edge(Section):

@@ -31,6 +31,7 @@ class NodeGroup(Section):
     """One EKS node group; a prefill and a decode group lie in one zone."""
 
     instance: Text
+    """An EC2 instance type."""
     nodes: Positive = 1
     zone: str | None = None
     """In place of `aws.zone`."""
@@ -42,6 +43,7 @@ class NodeGroup(Section):
     addresses: Literal["save", "bandwidth"] = "save"
     """One IP interface a node, or as many as the type needs for its full IP bandwidth."""
     disk_gib: Positive | None = None
+    """The root volume's size."""
     launch_template: str | None = None
     """The id of a launch template of your own, taken as it is."""
     security_group: str | None = None
@@ -65,6 +67,7 @@ class Aws(Section):
 
     region: Text
     zone: Text
+    """Of all GPU nodes: EFA crosses no zone."""
     kubernetes_version: str = "1.34"
     node_groups: NodeGroups
     load_balancer_zones: list[Text] = []
@@ -78,9 +81,13 @@ class Platform(Section):
 
     kind: Literal["local", "existing", "aws"]
     kubeconfig: str | None = None
+    """The path of a kubeconfig; default `.local/kubeconfig` on local, `~/.kube/config` elsewhere."""
     context: str | None = None
+    """A context of that kubeconfig; default its current one."""
     namespace: Name = "splitserve"
+    """Created by the stack; another owner's is refused."""
     node_selector: dict[str, str] = {}
+    """Labels of the nodes that may serve."""
     layers: Literal["all", "cluster", "serving"] = "all"
     """Both layers in one stack, or the cluster and what it serves in two."""
     hardware: Hardware | None = None

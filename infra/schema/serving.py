@@ -19,6 +19,7 @@ class Volume(Section):
     """A PersistentVolumeClaim in the namespace; `path` is the model's folder inside it."""
 
     claim: Text
+    """The claim's name."""
     path: str = ""
     config: Text
     """A copy of the model's `config.json`, relative to the project."""
@@ -28,7 +29,9 @@ class HuggingFace(Section):
     """A model that vLLM downloads."""
 
     repository: Text
+    """Its name on Hugging Face."""
     revision: Text
+    """A commit, so that the release stays what was proved."""
     config: Text
     """A copy of its `config.json` in the project."""
 
@@ -37,7 +40,9 @@ class Model(Section):
     """The served model: exactly one of `folder`, `volume` and `huggingFace`."""
 
     name: Text
+    """The served name."""
     folder: str | None = None
+    """A folder of the project with config, tokenizer and weights, on the node itself."""
     volume: Volume | None = None
     hugging_face: HuggingFace | None = None
     kv_bytes_per_token: Positive | None = None
@@ -57,9 +62,12 @@ class Model(Section):
 
 class Resources(Section):
     cpu: str = "4"
+    """Requested CPUs."""
     cpu_limit: str | None = None
     memory: str = "32Gi"
+    """Requested memory, and its limit."""
     shm: str = "8Gi"
+    """The size of /dev/shm, over which workers exchange tensors."""
     extended: dict[str, Positive | Quantity] = {}
     """Device resources by name: `nvidia.com/gpu`, `vpc.amazonaws.com/efa`, `rdma/ib`, `hugepages-2Mi`."""
 
@@ -84,19 +92,26 @@ class Engine(Section):
     dtype: Dtype = "bfloat16"
     kv_cache_dtype: KvCacheDtype = "auto"
     block_size: Positive = 128
+    """Tokens a KV block: larger blocks move in fewer pieces."""
     max_model_len: Positive = 8192
+    """The longest prompt with its answer, in tokens."""
     gpu_blocks: Positive | None = None
+    """KV blocks in place of vLLM's own choice."""
     gpu_memory_utilization: float = Field(default=0.92, gt=0, le=1, allow_inf_nan=False, strict=False)
     attention_backend: str | None = None
+    """vLLM's attention backend; needed where the tiers have different GPUs."""
     enforce_eager: bool = False
     parallel: Parallel = Parallel()
     port: Port = 8000
     side_channel_port: Port = 5600
+    """NIXL's handshake port, one more for each further data-parallel rank."""
     load_limit_s: Positive = 600
+    """How long loading the model may take before a pod is restarted."""
     sse_keep_alive_s: NonNegative = 0
     """Seconds of silence after which a stream gets a comment line; 0 is off."""
     resources: Resources = Resources()
     environment: dict[str, str] = {}
+    """Variables of every engine pod."""
 
 
 class EngineOverride(Section):
@@ -123,9 +138,11 @@ class Tier(Section):
     environment: dict[str, str] = {}
     """Added to `engine.environment`."""
     extra_args: list[str] = []
+    """Arguments for vLLM, after all others, so that they win."""
     connector_options: dict[str, Any] = {}
     """Added to `connector.options`, on this side alone."""
     drain_s: Positive = 45
+    """How long running requests may go on when a pod is stopped."""
 
 
 class Router(Section):
@@ -153,6 +170,7 @@ class Connector(Section):
     backend: Literal["auto", "UCX", "LIBFABRIC"] = "auto"
     """`auto`: LIBFABRIC on EFA, vLLM's default (UCX) elsewhere."""
     load_failure_policy: Literal["fail", "recompute"] = "fail"
+    """What becomes of a request whose KV did not arrive: an error, or a slow answer."""
     options: dict[str, Any] = {}
     """`kv_connector_extra_config`, on both sides."""
     inner: list[ConnectorName] = []

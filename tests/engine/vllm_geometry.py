@@ -2,7 +2,7 @@
 
 Runs in vLLM's environment (vllm 0.32), not in ours, and needs no weights, tokenizer, GPU or network:
 
-    PYTHONPATH=<vLLM's site folder> python3.11 tests/engine/vllm_geometry.py --tp 8 tests/data/models/*
+    PYTHONPATH=<vLLM's site folder> python3.11 tests/engine/vllm_geometry.py --tp 8 FOLDER...
 
 For each folder it constructs vLLM's own model class on torch's meta device and asks every attention
 and state-space layer for its cache, as vLLM's worker does before it allocates memory

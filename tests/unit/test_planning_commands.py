@@ -125,6 +125,12 @@ def test_the_schema_in_the_repository_is_the_code_s() -> None:
     )
 
 
+def test_the_table_of_settings_in_the_docs_is_the_code_s() -> None:
+    assert (ROOT / "docs/reference/settings.md").read_text() == run("settings").stdout, (
+        "run: splitserve settings > docs/reference/settings.md"
+    )
+
+
 def test_rules_are_printed_as_a_table() -> None:
     assert "| `efa-backend` | error |" in run("rules").stdout
 

@@ -1,0 +1,75 @@
+"""What a preview of each platform's example shows: the plan, its warnings, and that nothing is declared."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tools.cache import CHECKOUT
+from tools.deployment import Deployment, Finished
+
+Show = Callable[..., Finished]
+
+
+@pytest.fixture
+def show(deployment: Deployment, tmp_path: Path) -> Show:
+    """A `pulumi` command on a copy of an example's stack file, with keys replaced."""
+
+    def show(command: str, example: str, **keys: Any) -> Finished:
+        copy = tmp_path / f"Pulumi.{example}.yaml"
+        shutil.copy(CHECKOUT / f"stacks/Pulumi.{example}.yaml", copy)
+        content = yaml.safe_load(copy.read_text())
+        content["config"] |= {f"splitserve:{key}": value for key, value in keys.items()}
+        copy.write_text(yaml.safe_dump(content))
+        return deployment.run(*command.split(), "--config-file", str(copy))
+
+    return show
+
+
+@pytest.mark.parametrize(
+    ("example", "words"),
+    [
+        ("prod", ["p5.48xlarge", "2,684.4 MB for the gate's 8,192 tokens", "110.58 USD an hour", "split: collocated"]),
+        ("dev", ["g6e.24xlarge", "51 ms aged expected over efa g6e.24xlarge, limit 100 ms"]),
+    ],
+)
+def test_a_preview_of_aws_shows_the_plan_and_declares_nothing(show: Show, example: str, words: list[str]) -> None:
+    finished = show("preview", example)
+    assert finished.code == 0, finished.text
+    for word in [*words, "does not deploy it yet"]:
+        assert word in finished.text, finished.text
+    assert "eks" not in finished.text.lower().replace("eks/pricing", "")
+
+
+def test_an_update_of_aws_is_refused_with_one_message(show: Show) -> None:
+    finished = show("up --yes --skip-preview", "prod")
+    assert finished.code == 1
+    assert "does not deploy it yet; nothing was changed" in finished.text
+    assert "Traceback" not in finished.text
+
+
+def test_a_plan_that_can_not_work_is_refused_with_its_figures(show: Show) -> None:
+    platform = {
+        "kind": "aws",
+        "aws": {"region": "us-east-1", "zone": "us-east-1a",
+                "nodeGroups": {tier: {"instance": "p4d.24xlarge"} for tier in ("prefill", "decode")}},
+    }  # fmt: skip
+    engine = {"parallel": {"tensor": 4}, "loadLimitS": 900,
+              "resources": {"extended": {"nvidia.com/gpu": 4, "vpc.amazonaws.com/efa": 2}}}  # fmt: skip
+    finished = show("preview", "prod", platform=platform, engine=engine)
+    assert finished.code == 1
+    assert "8,192 tokens are 2,684 MB, 671 MB a rank over 6.25 GB/s" in finished.text
+    assert "transfer-in-limit" in finished.text
+
+
+def test_a_warning_is_shown_and_does_not_stop(show: Show) -> None:
+    engine = {"blockSize": 16, "maxModelLen": 32768, "parallel": {"tensor": 8}, "loadLimitS": 900, "sseKeepAliveS": 15,
+              "resources": {"extended": {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}}}  # fmt: skip
+    finished = show("preview", "prod", engine=engine)
+    assert finished.code == 0, finished.text
+    assert "147 ms with an aged cache" in finished.text and "set engine.blockSize: 128" in finished.text
