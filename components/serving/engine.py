@@ -7,6 +7,7 @@ be the hash of what is rendered here.
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 from components.serving import pod
@@ -14,6 +15,7 @@ from components.serving.connector import transfer_config
 from components.serving.spec import EngineSpec, EngineTier, ServingSpec, TierSpec
 
 STARTUP_PERIOD_S = 2
+WARM_UP_LIMIT_S = 60
 MODEL_MOUNT = "/models"
 PRESTOP_S = 5
 """Time for endpoints to forget a pod before it is told to stop."""
@@ -39,7 +41,7 @@ def engine_pod(serving: ServingSpec, tier: EngineTier) -> dict[str, Any]:
         "resources": pod.resources(spec.resources),
         "securityContext": pod.security_context(lock_memory=serving.placement.lock_memory),
         "volumeMounts": [*pod.SCRATCH_MOUNTS, *_model_mounts(serving)],
-        **_probes(spec),
+        **_probes(serving, spec),
     }
     return pod.pod_spec(
         serving.placement,
@@ -111,12 +113,14 @@ def _environment(spec: TierSpec) -> list[dict[str, Any]]:
     return [*own, *({"name": name, "value": value} for name, value in sorted(spec.environment.items()))]
 
 
-def _probes(spec: TierSpec) -> dict[str, Any]:
-    """vLLM refuses connections until its engine is ready, so /health serves all three."""
+def _probes(serving: ServingSpec, spec: TierSpec) -> dict[str, Any]:
+    """Started: one request was answered. Ready and alive: vLLM's own /health, which it serves from then on."""
     health = {"httpGet": {"path": "/health", "port": "http"}, "timeoutSeconds": 5}
+    source = Path(__file__).with_name("warm_up.py").read_text()
     return {
         "startupProbe": {
-            **health,
+            "exec": {"command": ["python3", "-I", "-S", "-c", source, str(spec.engine.port), serving.model.name]},
+            "timeoutSeconds": WARM_UP_LIMIT_S,
             "periodSeconds": STARTUP_PERIOD_S,
             "failureThreshold": math.ceil(spec.load_limit_s / STARTUP_PERIOD_S),
         },
