@@ -106,7 +106,9 @@ def _up() -> None:
     _print_times(runner, time.monotonic() - started)
     if code != 0:
         raise typer.Exit(code)
-    subprocess.run([sys.executable, "-m", "infra.cli", "ask", "Say hello."], cwd=CHECKOUT, env=environment)
+    asked = subprocess.run([sys.executable, "-m", "infra.cli", "ask", "Say hello."], cwd=CHECKOUT, env=environment)
+    if asked.returncode != 0:
+        raise typer.Exit(asked.returncode)
 
 
 def _display() -> list[str]:

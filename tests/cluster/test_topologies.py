@@ -1,10 +1,12 @@
-"""The other topologies, each deployed and asked."""
+"""The other topologies and ways to name a cluster, each deployed and asked."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from infra.image import LOCAL_IMAGE
 from tests.cluster.asking import answer
+from tools.cache import CHECKOUT
 from tools.deployment import Deployment
 
 
@@ -18,3 +20,34 @@ def test_collocated_goes_live_without_a_transfer_and_answers(live: Deployment) -
     assert (outputs["verdict"], outputs["gate"]["verdict"]["cause"]) == ("pass", "collocated")
     assert outputs.get("kvTransferMs") is None
     assert answer(outputs)["usage"]["completion_tokens"] > 0
+
+
+def test_an_existing_cluster_by_its_kubeconfig_gets_the_same_release(live: Deployment) -> None:
+    """`existing` and `local` differ in defaults alone: nothing is new, and nothing is measured."""
+    outputs = live.outputs()
+    proved = outputs["ledger"]["live"]["release"]
+
+    def existing(settings: dict[str, Any]) -> None:
+        settings["splitserve:platform"] = {
+            "kind": "existing", "kubeconfig": live.environment["KUBECONFIG"], "namespace": live.namespace,
+        }  # fmt: skip
+        settings["splitserve:image"] = (CHECKOUT / LOCAL_IMAGE).read_text().strip()
+        settings["splitserve:note"] = proved["note"]
+        settings["splitserve:topology"] = proved["expectation"]["topology"]
+
+    finished = live.up(existing)
+    assert finished.code == 0, finished.text
+    assert live.outputs()["live"] == outputs["live"]
+    assert "measuring" not in finished.text
+
+
+def test_a_namespace_of_somebody_else_is_left_alone(live: Deployment) -> None:
+    def foreign(settings: dict[str, Any]) -> None:
+        settings["splitserve:platform"]["namespace"] = "kube-system"
+
+    before = live.outputs()
+    finished = live.up(foreign)
+    assert finished.code == 1
+    assert "platform.namespace: found `kube-system`, which belongs to somebody else" in finished.text
+    assert "Traceback" not in finished.text
+    assert live.outputs() == before
