@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
+from components.hardware.prices import price
 from infra.plan import Plan
-from infra.plan_summary import Summary, TierRow, summary
+from infra.plan_summary import PriceOf, Summary, TierRow, summary
 from infra.rules.rule import Finding
 
 WIDTH = 118
@@ -16,9 +18,9 @@ COLUMNS = ("tier", "replicas", "nodes", "on", "GPUs", "parallel", "USD/h")
 CHOICES = {"split": "split", "collocated": "stay collocated", "measure": "measure first"}
 
 
-def plan_text(plan: Plan) -> str:
+def plan_text(plan: Plan, price_of: PriceOf = price) -> str:
     """The summary as a table and a few lines."""
-    found = summary(plan)
+    found = summary(plan, price_of)
     table = Table(title=f"plan: {plan.settings.model.name}, {plan.settings.topology}", title_justify="left")
     for name in COLUMNS:
         table.add_column(name, justify="left" if name in ("tier", "on", "parallel") else "right")
@@ -30,15 +32,16 @@ def plan_text(plan: Plan) -> str:
     return "\n".join([console.export_text().rstrip(), *lines])
 
 
-def plan_markdown(plan: Plan, findings: list[Finding]) -> str:
+def plan_markdown(plan: Plan, findings: list[Finding], faults: Sequence[str] = (), price_of: PriceOf = price) -> str:
     """The summary as a pull request's comment shows it."""
-    found = summary(plan)
+    found = summary(plan, price_of)
     rows = [COLUMNS, tuple("---" for _ in COLUMNS), *(_cells(row) for row in found.tiers)]
     parts = [f"### {plan.settings.model.name}, {plan.settings.topology}", ""]
     parts += ["| " + " | ".join(row) + " |" for row in rows]
     parts += [""] + [f"- **{name}**: {text}" for name, text in _lines(found)]
-    if findings:
+    if findings or faults:
         parts += ["", "| | rule | finding |", "| --- | --- | --- |"]
+        parts += [f"| error | | {_escaped(fault)} |" for fault in faults]
         parts += [f"| {f.severity} | `{f.rule}` | {_escaped(str(f))} |" for f in findings]
     return "\n".join(parts) + "\n"
 
@@ -79,10 +82,11 @@ def _transfer(found: Summary) -> str:
 
 
 def _cost(found: Summary) -> str:
-    if not found.price_notes:
+    if not found.costs:
         return "unknown: not on AWS"
     amount = "unknown" if found.usd_per_hour is None else f"{found.usd_per_hour:,.2f} USD an hour"
-    return f"{amount} ({'; '.join(found.price_notes)})"
+    parts = ", ".join(f"{name} {'unknown' if usd is None else f'{usd:,.2f}'}" for name, usd in found.costs)
+    return f"{amount}: {parts} ({'; '.join(found.price_notes)})"
 
 
 def _escaped(text: str) -> str:

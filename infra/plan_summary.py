@@ -5,7 +5,7 @@ Unknown is None, and written as "unknown"; never 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -44,6 +44,8 @@ class Summary:
     limit_ms: float
     unmeasured: tuple[str, ...]
     usd_per_hour: float | None
+    costs: tuple[tuple[str, float | None], ...]
+    """What is billed by the hour, each with its share of the sum."""
     price_notes: tuple[str, ...]
     advice: Advice | None
 
@@ -51,12 +53,16 @@ class Summary:
         return asdict(self)
 
 
-def summary(plan: Plan) -> Summary:
+PriceOf = Callable[[str, str], Price]
+"""(instance type, region) -> what it costs: the repository's table, or AWS's price list."""
+
+
+def summary(plan: Plan, price_of: PriceOf = price) -> Summary:
     """Everything that is known of a plan, on one page."""
     settings = plan.settings
     found = plan.expected(settings.gate.prompt_tokens)
     moved = found.transfer if found else None
-    prices = dict(_prices(plan))
+    prices = dict(_prices(plan, price_of))
     return Summary(
         tiers=tuple(_row(plan, tier, prices) for tier in settings.tiers),
         link=plan.link.name if plan.link else None,
@@ -70,6 +76,7 @@ def summary(plan: Plan) -> Summary:
         limit_ms=settings.gate.limit_ms,
         unmeasured=found.unmeasured if found else (),
         usd_per_hour=total(prices.values()) if prices else None,
+        costs=tuple((name, total([entry])) for name, entry in prices.items()),
         price_notes=tuple(dict.fromkeys(p.source for _, p in prices.values())),
         advice=_advice(plan),
     )
@@ -91,7 +98,7 @@ def _row(plan: Plan, tier: str, prices: dict[str, tuple[int, Price]]) -> TierRow
     )
 
 
-def _prices(plan: Plan) -> Iterable[tuple[str, tuple[int, Price]]]:
+def _prices(plan: Plan, price_of: PriceOf) -> Iterable[tuple[str, tuple[int, Price]]]:
     """(what, (how many, price)) of everything that AWS bills by the hour, as far as it is planned."""
     aws = plan.settings.platform.aws
     if aws is None:
@@ -101,7 +108,7 @@ def _prices(plan: Plan) -> Iterable[tuple[str, tuple[int, Price]]]:
         if group:
             on_demand = group.capacity in ("on-demand", "reservation")
             kind = Price(None, f"unknown: {group.capacity} capacity of {group.instance} has no list price here")
-            yield tier, (group.nodes, price(group.instance, aws.region) if on_demand else kind)
+            yield tier, (group.nodes, price_of(group.instance, aws.region) if on_demand else kind)
     yield "control plane", (1, eks_cluster_price())
 
 

@@ -83,7 +83,7 @@ def _against(traffic: Traffic, transfer_ms: float | None, limit_ms: float) -> tu
 def _unsure(traffic: Traffic, transfer_ms: float | None) -> tuple[str, ...]:
     found = []
     if transfer_ms is None:
-        found.append("the KV transfer time is unknown: measure it (`splitserve check`) before splitting")
+        found.append("the KV transfer time is unknown: state instance or link, or let a release's gate measure it")
     if traffic.itl_p99_target_ms is not None and traffic.collocated_itl_p99_ms is None:
         found.append("collocated ITL p99 under production load is not stated: measure it against the target first")
     return tuple(found)

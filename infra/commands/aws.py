@@ -39,7 +39,7 @@ def prices(instance: Annotated[list[str], typer.Option(help="an instance type; m
            listed: Annotated[bool, typer.Option(help="ask AWS's price list")] = False) -> None:  # fmt: skip
     """What instances cost an hour: from the dated table, or from AWS's price list."""
     for name in instance:
-        found = _listed(name, region) if listed else price(name, region)
+        found = listed_price_of(name, region) if listed else price(name, region)
         amount = "unknown" if found.usd_per_hour is None else f"{found.usd_per_hour:.4f} USD an hour"
         print(f"{name:<20} {region:<16} {amount}  ({found.source})")
 
@@ -51,7 +51,8 @@ def _asked(region: str) -> dict[str, Instance]:
         complain(f"EC2 in {region} can't be asked: {error}")
 
 
-def _listed(instance: str, region: str) -> Price:
+def listed_price_of(instance: str, region: str) -> Price:
+    """AWS's list price now; ends the command with one message where AWS can't be asked."""
     try:
         return listed_price(boto3.client("pricing", region_name=PRICE_LIST_REGION), instance, region)
     except (BotoCoreError, ClientError) as error:

@@ -11,8 +11,10 @@ import yaml
 
 from components.hardware.catalogue import UnknownInstance
 from components.hardware.known_models import UnknownModel, known_model
+from components.hardware.prices import price
 from components.hardware.traffic import Traffic
 from components.hardware.traffic import advise as advise_on
+from infra.commands.aws import listed_price_of
 from infra.commands.complain import complain
 from infra.naming import CONFIG_PREFIX
 from infra.plan_report import plan_markdown, plan_text
@@ -82,7 +84,9 @@ def advise(prompt_tokens: PromptTokens,
 
 
 def report(stack: Annotated[str, typer.Option(help="a stack file's name: stacks/Pulumi.<name>.yaml")] = "local",
-           format: Format = "text") -> None:  # fmt: skip
+           format: Format = "text",
+           listed: Annotated[bool, typer.Option(help="prices from AWS's price list; needs credentials")] = False,
+           ) -> None:  # fmt: skip
     """The plan of a stack file: tiers, KV transfer against the limit, cost, findings, advice."""
     path = PROJECT_FOLDER / f"stacks/Pulumi.{stack}.yaml"
     try:
@@ -97,16 +101,21 @@ def report(stack: Annotated[str, typer.Option(help="a stack file's name: stacks/
         plan, _, faults, found = inspect_plan(values, PROJECT_FOLDER, stack)
     except SettingsError as error:
         complain(str(error))
+    price_of = listed_price_of if listed else price
     errors = [*faults, *(str(f) for f in found if f.severity == "error")]
     if format == "json":
         findings = [{"rule": f.rule, "severity": f.severity, "text": str(f)} for f in found]
-        print(json.dumps({"stack": stack, **summary(plan).to_json(), "findings": findings, "faults": list(faults)}))
+        print(
+            json.dumps(
+                {"stack": stack, **summary(plan, price_of).to_json(), "findings": findings, "faults": list(faults)}
+            )
+        )
     elif format == "markdown":
-        print(plan_markdown(plan, found), end="")
+        print(plan_markdown(plan, found, faults, price_of), end="")
     else:
-        print(plan_text(plan))
-        for finding in found:
-            print(f"{finding.severity}: {finding}")
+        print(plan_text(plan, price_of))
+        for text in [*(f"error: {fault}" for fault in faults), *(f"{f.severity}: {f}" for f in found)]:
+            print(text)
     raise typer.Exit(1 if errors else 0)
 
 

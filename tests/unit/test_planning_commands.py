@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ from moto import mock_aws
 from typer.testing import CliRunner
 
 from components.hardware import catalogue as catalogue_file
+from components.hardware.prices import Price
 from infra.cli import app
+from infra.commands import planning
 from tests.unit.plans import ROOT
 
 KEYS = ("kv_bytes", "descriptors_fresh", "descriptors_aged", "fresh_ms", "aged_ms", "limit_ms", "ok", "reasons")
@@ -110,8 +113,17 @@ def test_a_report_of_each_example_has_table_transfer_and_cost(stack: str) -> Non
 
 def test_a_report_shows_cost_and_advice_of_prod() -> None:
     printed = run("report", "--stack", "prod").stdout
-    assert "110.58 USD an hour" in printed
+    assert "110.58 USD an hour: prefill 55.04, decode 55.04, system 0.40, control plane 0.10" in printed
     assert "split: collocated ITL p99 170 ms misses its 60 ms target" in printed
+
+
+def test_a_report_names_the_model_files_that_are_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "PROJECT_FOLDER", tmp_path)
+    (tmp_path / "stacks").mkdir()
+    shutil.copy(ROOT / "stacks/Pulumi.local.yaml", tmp_path / "stacks")
+    for form in ("text", "markdown", "json"):
+        result = run("report", "--stack", "local", "--format", form)
+        assert result.exit_code == 1 and "config.json" in result.stdout
 
 
 def test_a_stack_that_is_not_there_names_those_that_are() -> None:
@@ -181,6 +193,19 @@ def test_without_credentials_one_message_says_so(monkeypatch: pytest.MonkeyPatch
 def test_a_price_that_is_missing_is_unknown() -> None:
     printed = run("prices", "--instance", "p5.48xlarge", "--instance", "p5e.48xlarge", "--region", "us-east-1").stdout
     assert "55.0400 USD an hour" in printed and "unknown" in printed
+
+
+def test_a_report_may_ask_the_price_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def listed(instance: str, region: str) -> Price:
+        asked.append((instance, region))
+        return Price(1.0 if instance == "p5.48xlarge" else None, "AWS's price list now")
+
+    monkeypatch.setattr(planning, "listed_price_of", listed)
+    printed = run("report", "--stack", "prod", "--listed").stdout
+    assert ("p5.48xlarge", "us-east-1") in asked
+    assert "unknown: prefill 1.00, decode 1.00, system unknown" in printed
 
 
 def test_the_console_script_starts() -> None:
