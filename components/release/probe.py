@@ -173,8 +173,8 @@ def sample(client, plan, pair):
 
 
 def warm_up(client, plan, pair, warm):
-    """Send each pod one plain request (a decoder on a CPU with AMX dies if its first request
-    carries remote KV) and the pair one transfer, which is discarded: it pays for the handshake."""
+    """Send each pod one plain request and the pair one transfer, which is discarded: it pays for the
+    handshake."""
     for pod in pair:
         if pod["name"] not in warm:
             complete(client, pod["url"], plan, random_prompt(plan, WARM_UP_TOKENS), 2)

@@ -2,8 +2,9 @@
 
 Usage: warm_up.py PORT MODEL (in a pod its source is the argument of `python3 -c`). Exit code 0: the engine
 has answered. An engine whose port is open has loaded its weights; this one has computed with them. It
-comes before any traffic, for a second reason: vLLM on a CPU with AMX ends when the very first request of
-a decoder carries KV from another pod (docs/explanation/gate.md).
+comes before any traffic, for a second reason: vLLM 0.32 on a CPU with AMX ends with an illegal instruction
+when its very first batch is a few tokens, as a decoder's is after a transfer (docs/explanation/gate.md).
+So the prompt is long.
 """
 
 import json
@@ -12,10 +13,11 @@ import sys
 import urllib.request
 
 LIMIT_S = 60
+PROMPT = "Answer in a few words. " * 20
 
 
 def warm_up(port, model):
-    body = {"model": model, "prompt": "Hello", "max_tokens": 2, "temperature": 0}
+    body = {"model": model, "prompt": PROMPT, "max_tokens": 2, "temperature": 0}
     headers = {"Content-Type": "application/json"}
     if key := os.environ.get("VLLM_API_KEY"):
         headers["Authorization"] = f"Bearer {key}"
