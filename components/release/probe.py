@@ -192,50 +192,60 @@ def cache_tokens(client, url):
     return int(labels["num_gpu_blocks"]) * int(labels["block_size"])
 
 
+class Ageing:
+    """Concurrent transfers of random length until every cache has wrapped or the time is over."""
+
+    def __init__(self, client, plan, pairs):
+        self.client, self.plan, self.pairs = client, plan, pairs
+        self.deadline = time.monotonic() + plan["age"]["limit_s"]
+        self.needed = {pod["name"]: cache_tokens(client, pod["url"]) for pair in pairs for pod in pair}
+        self.passed = dict.fromkeys(self.needed, 0)
+        self.lock = threading.Lock()
+        self.errors = []
+
+    def wrapped(self, name):
+        return self.passed[name] >= self.needed[name] * AGEING_MARGIN
+
+    def next_pair(self):
+        """A pair whose caches have not wrapped yet, with the length of its next prompt; or None."""
+        with self.lock:
+            for pair in self.pairs:
+                if not all(self.wrapped(pod["name"]) for pod in pair):
+                    longest = self.plan["max_model_len"] - 64
+                    tokens = random.randrange(min(64, longest // 2), longest)
+                    for pod in pair:
+                        self.passed[pod["name"]] += tokens
+                    return pair, tokens
+        return None
+
+    def load(self):
+        while time.monotonic() < self.deadline and not self.errors:
+            following = self.next_pair()
+            if following is None:
+                return
+            pair, tokens = following
+            try:
+                transfer(self.client, self.plan, pair, random_prompt(self.plan, tokens), random.randrange(1, 24))
+            except CannotMeasure as error:
+                self.errors.append(str(error))
+
+
 def age(client, plan, pairs):
     """Load every pair until more tokens have passed than its caches hold. Returns what was done;
     `complete` says whether every cache has wrapped."""
     started = time.monotonic()
-    deadline = started + plan["age"]["limit_s"]
-    needed = {pod["name"]: cache_tokens(client, pod["url"]) for pair in pairs for pod in pair}
-    passed = dict.fromkeys(needed, 0)
-    lock = threading.Lock()
-    errors = []
-
-    def wanting():
-        for pair in pairs:
-            if any(passed[pod["name"]] < needed[pod["name"]] * AGEING_MARGIN for pod in pair):
-                return pair
-        return None
-
-    def load():
-        generator = random.Random()
-        while time.monotonic() < deadline and not errors:
-            with lock:
-                pair = wanting()
-                if pair is None:
-                    return
-                longest = plan["max_model_len"] - 64
-                tokens = generator.randrange(min(64, longest // 2), longest)
-                for pod in pair:
-                    passed[pod["name"]] += tokens
-            try:
-                transfer(client, plan, pair, random_prompt(plan, tokens), generator.randrange(1, 24))
-            except CannotMeasure as error:
-                errors.append(str(error))
-
-    streams = [threading.Thread(target=load) for _ in range(AGEING_STREAMS)]
+    ageing = Ageing(client, plan, pairs)
+    streams = [threading.Thread(target=ageing.load) for _ in range(AGEING_STREAMS)]
     for stream in streams:
         stream.start()
     for stream in streams:
         stream.join()
-    wrapped = all(passed[name] >= needed[name] * AGEING_MARGIN for name in needed)
     return {
-        "complete": wrapped and not errors,
+        "complete": all(map(ageing.wrapped, ageing.needed)) and not ageing.errors,
         "seconds": time.monotonic() - started,
-        "cache_tokens": max(needed.values()),
-        "passed_tokens": min(passed.values()),
-        "error": errors[0] if errors else None,
+        "cache_tokens": max(ageing.needed.values()),
+        "passed_tokens": min(ageing.passed.values()),
+        "error": ageing.errors[0] if ageing.errors else None,
     }
 
 

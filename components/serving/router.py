@@ -15,6 +15,24 @@ from components.serving.spec import ServingSpec
 SERVICE_ACCOUNT = "splitserve-router"
 
 
+PROBES: dict[str, Any] = {
+    "readinessProbe": {
+        "httpGet": {"path": "/health", "port": "http"},
+        "periodSeconds": 2,
+        "timeoutSeconds": 5,
+    },
+    # Only a router that hangs for a minute is restarted: a busy node delays answers, and a restart breaks
+    # every stream.
+    "livenessProbe": {
+        "httpGet": {"path": "/liveness", "port": "http"},
+        "initialDelaySeconds": 10,
+        "periodSeconds": 10,
+        "timeoutSeconds": 10,
+        "failureThreshold": 6,
+    },
+}
+
+
 def router_pod(serving: ServingSpec) -> dict[str, Any]:
     """The pod template's `spec` for the router of a release."""
     router = serving.router
@@ -37,20 +55,7 @@ def router_pod(serving: ServingSpec) -> dict[str, Any]:
         "resources": pod.resources(router.resources),
         "securityContext": pod.SECURITY_CONTEXT,
         "volumeMounts": pod.SCRATCH_MOUNTS,
-        "readinessProbe": {
-            "httpGet": {"path": "/health", "port": "http"},
-            "periodSeconds": 2,
-            "timeoutSeconds": 5,
-        },
-        # Only a router that hangs for a minute is restarted: a busy node delays answers, and a restart
-        # breaks every stream.
-        "livenessProbe": {
-            "httpGet": {"path": "/liveness", "port": "http"},
-            "initialDelaySeconds": 10,
-            "periodSeconds": 10,
-            "timeoutSeconds": 10,
-            "failureThreshold": 6,
-        },
+        **PROBES,
     }
     spec = pod.pod_spec(
         serving.placement,
