@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from infra.image import LOCAL_IMAGE
@@ -22,14 +23,17 @@ def test_collocated_goes_live_without_a_transfer_and_answers(live: Deployment) -
     assert answer(outputs)["usage"]["completion_tokens"] > 0
 
 
-def test_an_existing_cluster_by_its_kubeconfig_gets_the_same_release(live: Deployment) -> None:
-    """`existing` and `local` differ in defaults alone: nothing is new, and nothing is measured."""
+def test_another_kubeconfig_of_the_same_cluster_replaces_nothing(live: Deployment, tmp_path: Path) -> None:
+    """A changed kubeconfig used to replace the provider and with it every resource (pulumi-kubernetes
+    issues 4019, 1148, 2745). `existing` and `local` differ in defaults alone: the release is the same."""
     outputs = live.outputs()
     proved = outputs["ledger"]["live"]["release"]
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text("# another text\n" + Path(live.environment["KUBECONFIG"]).read_text())
 
     def existing(settings: dict[str, Any]) -> None:
         settings["splitserve:platform"] = {
-            "kind": "existing", "kubeconfig": live.environment["KUBECONFIG"], "namespace": live.namespace,
+            "kind": "existing", "kubeconfig": str(kubeconfig), "namespace": live.namespace,
         }  # fmt: skip
         settings["splitserve:image"] = (CHECKOUT / LOCAL_IMAGE).read_text().strip()
         settings["splitserve:note"] = proved["note"]
@@ -39,6 +43,7 @@ def test_an_existing_cluster_by_its_kubeconfig_gets_the_same_release(live: Deplo
     assert finished.code == 0, finished.text
     assert live.outputs()["live"] == outputs["live"]
     assert "measuring" not in finished.text
+    assert "replac" not in finished.text
 
 
 def test_a_namespace_of_somebody_else_is_left_alone(live: Deployment) -> None:
