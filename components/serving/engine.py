@@ -6,7 +6,6 @@ be the hash of what is rendered here.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,8 @@ from components.serving.connector import transfer_config
 from components.serving.spec import EngineSpec, EngineTier, ServingSpec, TierSpec
 
 STARTUP_PERIOD_S = 2
-WARM_UP_LIMIT_S = 60
+WARM_UP_MARGIN_S = 65
+"""For the last request, begun just before the limit."""
 MODEL_MOUNT = "/models"
 PRESTOP_S = 5
 """Time for endpoints to forget a pod before it is told to stop."""
@@ -117,12 +117,14 @@ def _probes(serving: ServingSpec, spec: TierSpec) -> dict[str, Any]:
     """Started: one request was answered. Ready and alive: vLLM's own /health, which it serves from then on."""
     health = {"httpGet": {"path": "/health", "port": "http"}, "timeoutSeconds": 5}
     source = Path(__file__).with_name("warm_up.py").read_text()
+    port, limit_s = str(spec.engine.port), spec.load_limit_s
     return {
+        # One try that waits by itself.
         "startupProbe": {
-            "exec": {"command": ["python3", "-I", "-S", "-c", source, str(spec.engine.port), serving.model.name]},
-            "timeoutSeconds": WARM_UP_LIMIT_S,
+            "exec": {"command": ["python3", "-I", "-S", "-c", source, port, serving.model.name, str(limit_s)]},
+            "timeoutSeconds": limit_s + WARM_UP_MARGIN_S,
             "periodSeconds": STARTUP_PERIOD_S,
-            "failureThreshold": math.ceil(spec.load_limit_s / STARTUP_PERIOD_S),
+            "failureThreshold": 1,
         },
         "readinessProbe": {**health, "periodSeconds": 5, "failureThreshold": 3},
         # A minute of misses: a long prefill on few cores delays answers, and a restart loses its KV.

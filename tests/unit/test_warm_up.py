@@ -8,10 +8,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from components.serving import warm_up
+from tests.unit.plans import changed as change
 from tests.unit.test_release import build
 from tests.unit.test_settings import changed
 
@@ -21,6 +24,11 @@ class Engine(http.server.BaseHTTPRequestHandler):
 
     status, answer = 200, {"choices": [{"text": " there"}]}
     asked: list[Any] = []
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def do_POST(self) -> None:
         Engine.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
@@ -44,8 +52,8 @@ def port() -> Iterator[int]:
 
 def probe(port: int) -> int:
     """Run the probe exactly as the pod's specification says, with this Python."""
-    pod = build(changed("engine.port", port)).pods["decode"]
-    command = pod["containers"][0]["startupProbe"]["exec"]["command"]
+    settings = change(changed("engine.port", port), ("engine.loadLimitS", 1))
+    command = build(settings).pods["decode"]["containers"][0]["startupProbe"]["exec"]["command"]
     return subprocess.run([sys.executable, *command[1:]], capture_output=True).returncode
 
 
@@ -63,3 +71,15 @@ def test_started_means_answered(port: int, status: int, answer: dict[str, Any], 
 
 def test_an_engine_that_does_not_listen_is_not_started(port: int) -> None:
     assert probe(port + 1 if port < 65535 else port - 1) == 1
+
+
+def test_it_waits_for_an_engine_that_listens_later() -> None:
+    Engine.status, Engine.answer = 200, {"choices": [{"text": "x"}]}
+    with http.server.HTTPServer(("127.0.0.1", 0), Engine) as server:
+        later = threading.Timer(1.5, server.serve_forever)
+        later.start()
+        source = Path(warm_up.__file__).read_text()
+        arguments = [str(server.server_address[1]), "tiny", "20"]
+        done = subprocess.run([sys.executable, "-I", "-S", "-c", source, *arguments], capture_output=True)
+        server.shutdown()
+    assert done.returncode == 0
