@@ -17,7 +17,7 @@ from components.hardware.geometry import Geometry, GeometryFault, Stated
 from components.hardware.instance import Instance
 from components.hardware.links import PROFILES, Link, efa_link
 from components.hardware.memory import Fit, fit
-from components.hardware.model_config import ModelUnknown
+from components.hardware.model_config import ModelConfig, ModelUnknown
 from components.hardware.read_geometry import read_geometry
 from components.hardware.weights import weights_bytes
 from infra.schema.serving import Engine
@@ -144,7 +144,7 @@ class Plan:
             return None
         return fit(
             (self.weights_bytes or 0) // engine.parallel.pipeline, self.geometry, hardware.gpu_memory_mib or 0, tp,
-            self.kv_dtype(engine), int(self.config.get("hidden_size") or 0), engine.gpu_memory_utilization,
+            self.kv_dtype(engine), ModelConfig(self.config).integer("hidden_size", 0, least=0), engine.gpu_memory_utilization,
         )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from components.hardware.catalogue import catalogue, dated, instance
 from components.hardware.links import PROFILES
 from components.hardware.memory import smallest_tp
+from components.hardware.model_config import ModelConfig
 from infra.plan import Plan
 from infra.rules.all_rules import check
 from infra.settings import SettingsError, load
@@ -96,7 +97,7 @@ def _fitting_tp(question: Question) -> int:
     if known is None or not known.gpu_memory_mib or plan.geometry is None or plan.weights_bytes is None:
         return 1
     kv_dtype = plan.kv_dtype(plan.settings.engine)
-    hidden = int(question.config.get("hidden_size") or 0)
+    hidden = ModelConfig(question.config).integer("hidden_size", 0, least=0)
     found = smallest_tp(plan.weights_bytes, plan.geometry, known.gpu_memory_mib, known.gpus, kv_dtype, hidden,
                         question.prompt_tokens + ANSWER_TOKENS)  # fmt: skip
     return found or max((tp for tp in (1, 2, 4, 8) if tp <= known.gpus and not plan.geometry.tp_faults(tp)), default=1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -78,8 +78,16 @@ def load(values: Mapping[str, Any], where: str) -> Settings:
 
     Raises SettingsError with one line per fault: the key, what was found, what is allowed.
     """
+    return validated(Settings, values, where)
+
+
+Validated = TypeVar("Validated", bound=Section)
+
+
+def validated(section: type[Validated], values: Mapping[str, Any], where: str) -> Validated:
+    """A section from plain values; raises SettingsError as `load` does."""
     try:
-        return Settings.model_validate(values)
+        return section.model_validate(values)
     except ValidationError as error:
         raise SettingsError(where, [_fault(detail) for detail in error.errors()]) from None
 

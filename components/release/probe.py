@@ -26,7 +26,10 @@ import urllib.error
 import urllib.request
 
 WARM_UP_TOKENS = 48
-SETTLE_LIMIT_S = 3.0
+SETTLE_LIMIT_S = 15.0
+"""How long counters may lag behind an answer: a starved node publishes them seconds later."""
+SETTLED_LIMIT_S = 3.0
+"""The same once a request has moved nothing: a decoder that moves nothing never will."""
 AGEING_STREAMS = 4
 AGEING_MARGIN = 1.25  # pass a quarter more tokens than the cache holds: it has wrapped for sure
 DECODER = {
@@ -137,24 +140,28 @@ def transfer(client, plan, pair, prompt, tokens):
     return second["choices"][0]["text"], (middle - started) * 1000, (ended - middle) * 1000
 
 
-def settled(client, url, before):
-    """The counters after a request: vLLM publishes them with a later engine step."""
-    deadline = time.monotonic() + SETTLE_LIMIT_S
+def settled(client, url, before, still):
+    """The counters after a request: vLLM publishes them with a later engine step. `still` holds the
+    decoders that have moved nothing yet."""
+    deadline = time.monotonic() + (SETTLED_LIMIT_S if url in still else SETTLE_LIMIT_S)
     while True:
         after = counters(client, url)
-        if (after["transfers"] or 0) > (before["transfers"] or 0) or time.monotonic() > deadline:
+        if (after["transfers"] or 0) > (before["transfers"] or 0):
+            return after
+        if time.monotonic() > deadline:
+            still.add(url)
             return after
         time.sleep(0.02)
 
 
-def sample(client, plan, pair):
+def sample(client, plan, pair, still):
     """Measure one transfer with a fresh prompt, one request at a time."""
     prefill, decode = pair
     prompt = random_prompt(plan, plan["prompt_tokens"])
     served = counters(client, prefill["url"])["prompt_tokens"] or 0
     before = counters(client, decode["url"])
     answer, prefill_ms, decode_ms = transfer(client, plan, pair, prompt, plan["answer_tokens"])
-    after = settled(client, decode["url"], before)
+    after = settled(client, decode["url"], before, still)
     prefilled = (counters(client, prefill["url"])["prompt_tokens"] or 0) - served
     result = {
         key: None if after[key] is None else (after[key] - (before[key] or 0)) * factor
@@ -257,14 +264,14 @@ def failed_transfers(client, pod):
         return 0
 
 
-def measure_pairs(client, plan, results, key):
+def measure_pairs(client, plan, results, key, still):
     """Take the samples of every pair; a pair that can't be measured says why and is left."""
     for result, pair in zip(results, plan["pairs"], strict=True):
         if result["error"]:
             continue
         try:
             for number in range(plan["samples"]):
-                result[key].append(sample(client, plan, pair))
+                result[key].append(sample(client, plan, pair, still))
                 say(f"{pair[0]['name']} -> {pair[1]['name']}: {key} sample {number + 1}")
         except CannotMeasure as error:
             result["error"] = str(error)
@@ -298,14 +305,14 @@ def probe(plan):
         for p, d in plan["pairs"]
     ]
     evidence = {"pairs": results, "router": None, "ageing": None, "seconds": {}}
-    started, warm = time.monotonic(), set()
+    started, warm, still = time.monotonic(), set(), set()
     for result, pair in zip(results, plan["pairs"], strict=True):
         try:
             warm_up(client, plan, pair, warm)
         except CannotMeasure as error:
             result["error"] = str(error)
             result["failed"] = failed_transfers(client, pair[1])
-    measure_pairs(client, plan, results, "fresh")
+    measure_pairs(client, plan, results, "fresh", still)
     if plan["router"]:
         evidence["router"] = through_router(client, plan)
     evidence["seconds"]["fresh"] = time.monotonic() - started
@@ -317,7 +324,7 @@ def probe(plan):
         except CannotMeasure as error:
             evidence["ageing"] = {"complete": False, "seconds": 0, "error": str(error)}
         if evidence["ageing"]["complete"]:
-            measure_pairs(client, plan, results, "aged")
+            measure_pairs(client, plan, results, "aged", still)
     evidence["seconds"]["all"] = time.monotonic() - started
     return evidence
 

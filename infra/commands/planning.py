@@ -22,8 +22,9 @@ from infra.plan_summary import summary
 from infra.question import Question, judge_question, plan_of
 from infra.read_plan import inspect_plan
 from infra.rules.rule_table import rule_table
+from infra.schema.operation import Traffic as Profile
 from infra.schema.settings_table import settings_table
-from infra.settings import Settings, SettingsError, json_schema
+from infra.settings import Settings, SettingsError, json_schema, validated
 
 PROJECT_FOLDER = Path(__file__).resolve().parents[2]
 
@@ -53,12 +54,12 @@ def expect(model: Model, prompt_tokens: PromptTokens, instance: InstanceType = N
 
 
 def advise(prompt_tokens: PromptTokens,
-           output_tokens: Annotated[int, typer.Option(min=1, max=10**8)],
-           rate_per_s: Annotated[float, typer.Option(min=0.0001, max=10**6, help="mean requests per second")],
-           burstiness: Annotated[float, typer.Option(min=1, max=1000, help="peak over mean rate")] = 1.0,
-           ttft_target_ms: Annotated[float | None, typer.Option(min=0.001, max=10**9)] = None,
-           itl_p99_target_ms: Annotated[float | None, typer.Option(min=0.001, max=10**9)] = None,
-           collocated_itl_p99_ms: Annotated[float | None, typer.Option(min=0.001, max=10**9, help="as measured")] = None,
+           output_tokens: Annotated[int, typer.Option(help="length of one answer")],
+           rate_per_s: Annotated[float, typer.Option(help="mean requests per second")],
+           burstiness: Annotated[float, typer.Option(help="peak over mean rate")] = 1.0,
+           ttft_target_ms: float | None = None,
+           itl_p99_target_ms: float | None = None,
+           collocated_itl_p99_ms: Annotated[float | None, typer.Option(help="as measured")] = None,
            growing_context: bool = False, cpu_bound: bool = False,
            model: Annotated[str | None, typer.Option(help="with an instance or a link: adds the transfer")] = None,
            instance: InstanceType = None, link: LinkName = None, tp: Tp = None, block_size: BlockSize = 128,
@@ -68,8 +69,15 @@ def advise(prompt_tokens: PromptTokens,
     if model and (instance or link):
         question = Question(_config(model), prompt_tokens, instance, link, tp, block_size, limit_ms=limit_ms)
         transfer_ms = _answered(question)["aged_ms"]
-    traffic = Traffic(prompt_tokens, output_tokens, rate_per_s, burstiness, ttft_target_ms, itl_p99_target_ms,
-                      collocated_itl_p99_ms, growing_context, cpu_bound)  # fmt: skip
+    profile = {"promptTokens": prompt_tokens, "outputTokens": output_tokens, "ratePerS": rate_per_s,
+               "burstiness": burstiness, "ttftTargetMs": ttft_target_ms, "itlP99TargetMs": itl_p99_target_ms,
+               "collocatedItlP99Ms": collocated_itl_p99_ms, "growingContext": growing_context,
+               "cpuBound": cpu_bound}  # fmt: skip
+    try:
+        stated = validated(Profile, {key: value for key, value in profile.items() if value is not None}, "traffic")
+    except SettingsError as error:
+        complain(str(error))
+    traffic = Traffic(**stated.model_dump())
     found = advise_on(traffic, transfer_ms, limit_ms)
     answer = {"choice": found.choice, "reasons": list(found.reasons), "render_tier": found.render_tier,
               "shared_cache": found.shared_cache, "transfer_ms": transfer_ms}  # fmt: skip
@@ -96,7 +104,9 @@ def report(stack: Annotated[str, typer.Option(help="a stack file's name: stacks/
         complain(f"--stack: found no {path.relative_to(PROJECT_FOLDER)}; there are: {known}")
     except yaml.YAMLError as error:
         complain(f"{path.relative_to(PROJECT_FOLDER)} is not YAML: {error}")
-    values = {k.removeprefix(CONFIG_PREFIX): v for k, v in ((content or {}).get("config") or {}).items()}
+    if not isinstance(content, dict) or not isinstance(content.get("config"), dict):
+        complain(f"{path.relative_to(PROJECT_FOLDER)}: found no `config` with keys, wanted a stack file")
+    values = {k.removeprefix(CONFIG_PREFIX): v for k, v in content["config"].items()}
     try:
         plan, _, faults, found = inspect_plan(values, PROJECT_FOLDER, stack)
     except SettingsError as error:

@@ -100,6 +100,26 @@ def test_advice_uses_the_expected_transfer() -> None:
     assert answer(*profile)["choice"] == "measure"
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "key"),
+    [("--rate-per-s", "nan", "ratePerS"), ("--rate-per-s", "-1", "ratePerS"), ("--rate-per-s", "1e12", "ratePerS"),
+     ("--burstiness", "0.5", "burstiness"), ("--output-tokens", "0", "outputTokens")],
+)  # fmt: skip
+def test_an_absurd_profile_is_refused(option: str, value: str, key: str) -> None:
+    given = {"--prompt-tokens": "8192", "--output-tokens": "400", "--rate-per-s": "2"} | {option: value}
+    result = run("advise", *(part for pair in given.items() for part in pair))
+    assert result.exit_code == 2
+    assert f"{key}: found" in result.stderr and "Traceback" not in result.output
+
+
+def test_a_stack_file_without_keys_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "PROJECT_FOLDER", tmp_path)
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks/Pulumi.odd.yaml").write_text("- a list")
+    result = run("report", "--stack", "odd")
+    assert result.exit_code == 2 and "found no `config` with keys" in result.stderr
+
+
 @pytest.mark.parametrize("stack", ["dev", "onprem"])
 def test_a_report_of_each_example_has_table_transfer_and_cost(stack: str) -> None:
     text, markdown = run("report", "--stack", stack), run("report", "--stack", stack, "--format", "markdown")
