@@ -1,10 +1,14 @@
-"""One question to the front door, as a user asks it."""
+"""One question to the front door, as a user asks it, and where tests note what they measured."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
+
+Record = Callable[[str, object], None]
+"""pytest's `record_property`: figures go into `--junitxml` beside the test."""
 
 
 def answer(outputs: dict[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.asking import answer
+from tests.cluster.asking import Record, answer
 from tools.demo import DEMOS, note, play
 from tools.deployment import Deployment
 
@@ -45,8 +45,11 @@ def test_a_preview_with_the_policy_pack_finds_nothing_to_change_or_to_object_to(
 
 
 @pytest.mark.parametrize("name", ["slow-link", "silent", "never-ready", "cannot-measure"])
-def test_a_bad_candidate_is_taken_back_without_a_failed_request(live: Deployment, name: str) -> None:
+def test_a_bad_candidate_is_taken_back_without_a_failed_request(
+    live: Deployment, name: str, record_property: Record
+) -> None:
     result, problems = play(DEMOS[name], live)
+    record_property(name, json.dumps(result))
     assert problems == [], result
 
 
@@ -71,8 +74,11 @@ def test_an_unmeasured_release_is_measured_again(live: Deployment) -> None:
         assert "measuring the KV transfer" in finished.text and "pair-unmeasured" in finished.text
 
 
-def test_a_good_candidate_takes_the_traffic_over_without_a_failed_request(live: Deployment) -> None:
+def test_a_good_candidate_takes_the_traffic_over_without_a_failed_request(
+    live: Deployment, record_property: Record
+) -> None:
     result, problems = play(DEMOS["pass"], live)
+    record_property("pass", json.dumps(result))
     assert problems == [], result
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import time
 
 import pytest
 
-from tests.cluster.asking import answer
+from tests.cluster.asking import Record, answer
 from tools.client import StreamingClient
 from tools.demo import note
 from tools.deployment import Deployment, Update
@@ -36,7 +38,9 @@ def kill_at(deployment: Deployment, moment: str, release: str) -> Update:
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_killed_update_converges_while_the_live_release_answers(live: Deployment, moment: str) -> None:
+def test_a_killed_update_converges_while_the_live_release_answers(
+    live: Deployment, moment: str, record_property: Record
+) -> None:
     before = live.outputs()
     release = f"killed, {moment}, {time.time():.0f}"
     with StreamingClient(before["endpoint"], before["model"]) as client:
@@ -47,6 +51,7 @@ def test_a_killed_update_converges_while_the_live_release_answers(live: Deployme
             gates = [line for line in update.left().values() if "dynamic" in line]
         finally:
             update.end_left()
+    record_property(f"killed, {moment}", json.dumps(dataclasses.asdict(client.counts)))
     assert finished.code == 0, finished.text
     assert gates == [], "a gate outlived its engine"
     after = live.outputs()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from components.release.cluster import Access, Cluster
-from tests.cluster.asking import answer
+from tests.cluster.asking import Record, answer
 from tools.demo import DEMOS, play
 from tools.deployment import Deployment
 
 
 @pytest.mark.parametrize("name", ["slow-link", "pass"])
-def test_a_swap_ends_as_it_should_and_measures_its_outage(live: Deployment, name: str) -> None:
+def test_a_swap_ends_as_it_should_and_measures_its_outage(live: Deployment, name: str, record_property: Record) -> None:
     result, problems = play(DEMOS[name], live, "swap")
+    record_property(f"{name} by swap", json.dumps(result))
     assert problems == [], result
     assert result["outage_s"] > 0
     assert result["truncated_streams"] == 0, f"a stream was cut when the live release stopped: {result['errors']}"
