@@ -160,6 +160,7 @@ def _result(code: int, before: dict[str, Any], after: dict[str, Any], counts: Co
         "truncated_streams": counts.truncated,
         "outage_s": round(counts.outage_s, 1),
         "kv_transfer_ms": after.get("kvTransferMs"),
+        "rollback_s": round((after["gate"]["verdict"].get("rollback") or {}).get("seconds", 0), 1),
         "errors": counts.errors[:5],
     }
 
