@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from components.hardware.geometry import Attention, Geometry
+from components.release import verdict as verdict_file
 from components.release.evidence import Evidence, PairEvidence, Sample
 from components.release.verdict import Limits, judge
 
@@ -110,3 +113,13 @@ def test_a_transfer_within_the_limit_but_far_off_the_expectation_fails_where_a_r
     assert "4.0 times the 10 ms" in verdict.message
     assert judge(evidence([GOOD]), replace(strict, expected_ms=20.0)).outcome == "pass"
     assert judge(evidence([GOOD]), replace(strict, expected_ms=None)).outcome == "pass"
+
+
+def test_every_cause_is_in_the_table_of_verdicts() -> None:
+    """Causes are the second argument of each Finding and Verdict in the source."""
+    source = Path(verdict_file.__file__).read_text()
+    causes = set(re.findall(r'"(?:pass|fail|inconclusive)",\s*"([a-z-]+)"', source))
+    causes -= {"pass", "fail", "inconclusive"}
+    assert len(causes) > 12
+    table = (Path(verdict_file.__file__).parents[2] / "docs/reference/verdicts.md").read_text()
+    assert [cause for cause in sorted(causes) if f"`{cause}`" not in table] == []
