@@ -38,11 +38,10 @@ async def read_outputs(stack: str) -> StackOutputs:
     endpoint = await value(names.ENDPOINT)
     if endpoint is None:
         raise KeyError(f"stack {stack} has no output `{names.ENDPOINT}`: was it deployed by splitserve?")
-    live, fresh, aged = (
-        await value(names.LIVE),
-        await value(names.KV_TRANSFER_MS),
-        await value(names.KV_TRANSFER_AGED_MS),
-    )
+    live, gate = await value(names.LIVE), await value(names.GATE)
+    # The gate's own figures: after a refused release the engine keeps an output's last value for a null.
+    judged = gate.get("verdict", {}) if isinstance(gate, dict) else {}
+    fresh, aged = judged.get("kv_transfer_ms"), judged.get("kv_transfer_aged_ms")
     return StackOutputs(
         endpoint=str(endpoint),
         model=str(await value(names.MODEL)),

@@ -159,7 +159,7 @@ def _result(code: int, before: dict[str, Any], after: dict[str, Any], counts: Co
         "failed_requests": counts.failed,
         "truncated_streams": counts.truncated,
         "outage_s": round(counts.outage_s, 1),
-        "kv_transfer_ms": after.get("kvTransferMs"),
+        "kv_transfer_ms": after["gate"]["verdict"].get("kv_transfer_ms"),
         "rollback_s": round((after["gate"]["verdict"].get("rollback") or {}).get("seconds", 0), 1),
         "errors": counts.errors[:5],
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,16 +20,21 @@ Stack = Annotated[str, typer.Option(help="the Pulumi stack")]
 
 def status(stack: Stack = "local") -> None:
     """Print one line of JSON: endpoint, model, live release, and the last gate's verdict and times."""
-    found = _outputs(stack)
-    keys = {
-        "endpoint": names.ENDPOINT,
-        "model": names.MODEL,
-        "live": names.LIVE,
-        "verdict": names.VERDICT,
-        "kv_transfer_ms": names.KV_TRANSFER_MS,
-        "kv_transfer_aged_ms": names.KV_TRANSFER_AGED_MS,
+    print(json.dumps(status_of(_outputs(stack))))
+
+
+def status_of(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The line's content. Times are the last gate's own: after a refused release the engine keeps an
+    output's last value where the new one is null."""
+    judged = found.get(names.GATE, {}).get("verdict", {})
+    return {
+        "endpoint": found.get(names.ENDPOINT),
+        "model": found.get(names.MODEL),
+        "live": found.get(names.LIVE),
+        "verdict": found.get(names.VERDICT),
+        "kv_transfer_ms": judged.get("kv_transfer_ms"),
+        "kv_transfer_aged_ms": judged.get("kv_transfer_aged_ms"),
     }
-    print(json.dumps({key: found.get(name) for key, name in keys.items()}))
 
 
 def ask(question: str, stack: Stack = "local") -> None:
