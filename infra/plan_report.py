@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.table import Table
 
 from components.hardware.prices import price
 from infra.plan import Plan
 from infra.plan_summary import PriceOf, Summary, TierRow, summary
 from infra.rules.rule import Finding
+from infra.table_text import table_text
 
-WIDTH = 118
 COLUMNS = ("tier", "replicas", "nodes", "on", "GPUs", "parallel", "USD/h")
 CHOICES = {"split": "split", "collocated": "stay collocated", "measure": "measure first"}
 
@@ -26,10 +24,8 @@ def plan_text(plan: Plan, price_of: PriceOf = price) -> str:
         table.add_column(name, justify="left" if name in ("tier", "on", "parallel") else "right")
     for row in found.tiers:
         table.add_row(*_cells(row))
-    console = Console(width=WIDTH, no_color=True, record=True, file=io.StringIO())
-    console.print(table)
     lines = [f"{name:<12} {text}" for name, text in _lines(found)]
-    return "\n".join([console.export_text().rstrip(), *lines])
+    return "\n".join([table_text(table), *lines])
 
 
 def plan_markdown(plan: Plan, findings: list[Finding], faults: Sequence[str] = (), price_of: PriceOf = price) -> str:

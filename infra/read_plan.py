@@ -13,9 +13,7 @@ from infra.rules.rule import Finding
 from infra.settings import SettingsError, load
 
 
-def inspect_plan(
-    values: Mapping[str, Any], project: Path, where: str
-) -> tuple[Plan, ModelFiles, tuple[str, ...], list[Finding]]:
+def inspect_plan(values: Mapping[str, Any], project: Path, where: str) -> tuple[Plan, ModelFiles, list[Finding]]:
     """The plan, the model's files with their faults, and everything that the rules find.
 
     Raises SettingsError where the values themselves can't be read.
@@ -23,13 +21,17 @@ def inspect_plan(
     settings = load(values, where)
     files = read_model_files(settings, project)
     plan = Plan(settings, files.config)
-    return plan, files, files.faults, check(plan)
+    return plan, files, check(plan)
+
+
+def errors_of(files: ModelFiles, found: list[Finding]) -> list[str]:
+    """What keeps a plan from being carried out: faults of the files and findings of severity error."""
+    return [*files.faults, *(str(finding) for finding in found if finding.severity == "error")]
 
 
 def read_plan(values: Mapping[str, Any], project: Path, where: str) -> tuple[Plan, ModelFiles, list[Finding]]:
     """The plan, the model's files, and the warnings. Raises SettingsError with every error at once."""
-    plan, files, faults, found = inspect_plan(values, project, where)
-    errors = [*faults, *(str(finding) for finding in found if finding.severity == "error")]
-    if errors:
+    plan, files, found = inspect_plan(values, project, where)
+    if errors := errors_of(files, found):
         raise SettingsError(where, errors)
     return plan, files, found

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
-TABLE_WIDTH = 118
+from infra.table_text import table_text
 
 
 def gate_table(verdict: dict[str, Any], limit_ms: float) -> str:
@@ -22,9 +20,7 @@ def gate_table(verdict: dict[str, Any], limit_ms: float) -> str:
         for kind in ("fresh", "aged"):
             table.add_row(label, *_row(kind, pair.get(kind), pair["expected_bytes"]))
             label = ""
-    console = Console(width=TABLE_WIDTH, no_color=True, record=True, file=io.StringIO())
-    console.print(table)
-    return console.export_text().rstrip()
+    return table_text(table)
 
 
 def refusal(stack: str, release: str, note: str, verdict: dict[str, Any], live: str | None, endpoint: str) -> str:

@@ -73,7 +73,7 @@ def _tier(settings: Settings, name: str) -> TierSpec:
             pipeline_parallel=engine.parallel.pipeline,
             data_parallel=engine.parallel.data,
         ),
-        resources=_resources(tier.resources or engine.resources),
+        resources=_resources(settings.resources_of(name)),
         environment={**engine.environment, **tier.environment},
         extra_args=tuple(tier.extra_args),
         load_limit_s=engine.load_limit_s,

@@ -17,7 +17,7 @@ from components.serving.spec import TIERS
 from infra.schema.operation import Edge, Gate, Rollout, Traffic
 from infra.schema.platform import Hardware, NodeGroup, Platform
 from infra.schema.section import NonNegative, Section
-from infra.schema.serving import Connector, Engine, ImageContents, Model, Render, Router, Tier
+from infra.schema.serving import Connector, Engine, ImageContents, Model, Render, Resources, Router, Tier
 
 
 class SettingsError(ValueError):
@@ -63,6 +63,10 @@ class Settings(Section):
         override = self.tiers[tier].engine
         given = {name: value for name in override.model_fields_set if (value := getattr(override, name)) is not None}
         return self.engine.model_copy(update=given)
+
+    def resources_of(self, tier: str) -> Resources:
+        """The tier's own resources, or the engine's."""
+        return self.tiers[tier].resources or self.engine.resources
 
     def node_group(self, tier: str) -> NodeGroup | None:
         aws = self.platform.aws

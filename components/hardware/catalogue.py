@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import json
 from pathlib import Path
 from typing import Any
 
 from components.hardware.instance import Instance
+from components.hardware.nearest import nearest
 
 FILE = Path(__file__).with_name("instances.json")
 
@@ -38,10 +38,8 @@ def instance(name: str) -> Instance:
     found = catalogue().get(name)
     if found:
         return found
-    near = difflib.get_close_matches(name, catalogue(), n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(near)}?" if near else f"; known: {', '.join(sorted(catalogue()))}"
     raise UnknownInstance(
-        f"found {name!r}, which the {dated()} does not have{hint} "
+        f"found {name!r}, which the {dated()} does not have; {nearest(name, catalogue())} "
         "(`splitserve instances --refresh` reads the types that AWS has now)"
     )
 

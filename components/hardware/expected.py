@@ -20,12 +20,6 @@ class Expected:
     aged_ms: float
     unmeasured: tuple[str, ...]
 
-    @property
-    def bytes_ms_share(self) -> float:
-        """How much of the aged time is moving bytes, the rest is posting pieces; 0 to 1."""
-        posting = self.aged_ms - self.fresh_ms
-        return 1 - posting / self.aged_ms if self.aged_ms else 1.0
-
 
 def expected(geometry: Geometry, link: Link, tokens: int, block_size: int, dtype: str, tp: int = 1) -> Expected:
     """Fresh and aged times for a prompt of `tokens`. `tp` is the decode tier's; raises GeometryFault."""

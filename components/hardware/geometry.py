@@ -160,11 +160,6 @@ class Geometry:
         stated = sum(group.bytes_per_token for group in self.groups if isinstance(group, Stated))
         return stated + tp * sum(group.layers * group.rank_bytes_per_token(element, tp) for group in growing)
 
-    def state_bytes(self, dtype: str) -> int:
-        """The constant state of one request, over all ranks."""
-        states = [group for group in self.groups if isinstance(group, State)]
-        return sum(state.layers * state.rank_bytes(DTYPE_BYTES[dtype], 1) for state in states)
-
     def transfer(self, tokens: int, block_size: int, dtype: str, tp: int = 1) -> Transfer:
         """What a prompt of `tokens` moves to a decode tier of `tp` ranks. Raises GeometryFault."""
         if faults := self.tp_faults(tp):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from pathlib import Path
 from typing import Any
+
+from components.hardware.nearest import nearest
 
 FOLDER = Path(__file__).with_name("models")
 
@@ -23,6 +24,5 @@ def known_model(name: str) -> dict[str, Any]:
     wanted = name.lower().split("/")[-1].removesuffix("-instruct")
     if wanted in known_models():
         return json.loads((FOLDER / f"{wanted}.json").read_text())
-    near = difflib.get_close_matches(wanted, known_models(), n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known_models())}"
+    hint = nearest(wanted, known_models())
     raise UnknownModel(f"found {name!r}, whose shapes are not known; {hint} Or give the path of its config.json")

@@ -14,10 +14,9 @@ from typing import Any
 from pulumi import Input, Output, ResourceOptions
 from pulumi.dynamic import Resource
 
-from components.release import measure
 from components.release.cluster import Access, Cluster
 from components.release.evidence import Evidence
-from components.release.gate import is_inconclusive, limits_of, probe_settings
+from components.release.gate import is_inconclusive, limits_of, measure_release
 from components.release.once import BEFORE, OnceProvider
 from components.release.probe_job import Superseded
 from components.release.progress import engine_log
@@ -83,10 +82,7 @@ def check_fleet(props: dict[str, Any]) -> dict[str, Any]:
         )
         cluster.scale(release.id, missing)
     engine_log(f"checking all pods of release {release.id}: {replicas}")
-    evidence = measure.measure(
-        cluster, release.id, release.expectation, probe_settings(settings), replicas,
-        measure.probe_pod(release.pods[release.engine_tiers[0]]), engine_log,
-    )  # fmt: skip
+    evidence = measure_release(cluster, release, settings, replicas)
     verdict = judge(evidence, limits_of(release, settings))
     engine_log(f"all pods of release {release.id}: {verdict.outcome}: {verdict.message}")
     if verdict.outcome != "pass" and props["candidate"]:

@@ -117,8 +117,14 @@ def _measure_candidate(cluster: Cluster, release: Release, live: dict[str, Any] 
         cluster.scale(release.id, canary)
     except ClusterFault as fault:
         return Evidence(unmeasured=str(fault))
+    return measure_release(cluster, release, props["settings"], canary)
+
+
+def measure_release(cluster: Cluster, release: Release, settings: dict[str, Any],
+                    replicas: dict[str, int]) -> Evidence:  # fmt: skip
+    """Wait for `replicas` pods a tier of a release and measure them; progress goes to the engine."""
     return measure.measure(
-        cluster, release.id, release.expectation, probe_settings(props["settings"]), canary,
+        cluster, release.id, release.expectation, probe_settings(settings), replicas,
         measure.probe_pod(release.pods[release.engine_tiers[0]]), engine_log,
     )  # fmt: skip
 
@@ -160,10 +166,7 @@ def _check_restored(cluster: Cluster, live: dict[str, Any], settings: dict[str, 
     """Measure the live release once after it was started again; {id, outcome, message}."""
     again = settings | {"samples": RECHECK_SAMPLES, "age": "off"}
     restored = Release.from_json(live["release"])
-    evidence = measure.measure(
-        cluster, live["id"], restored.expectation, probe_settings(again), _counts(live["replicas"]),
-        measure.probe_pod(restored.pods[restored.engine_tiers[0]]), engine_log,
-    )  # fmt: skip
+    evidence = measure_release(cluster, restored, again, _counts(live["replicas"]))
     verdict = judge(evidence, limits_of(restored, again))
     engine_log(f"live release {live['id']} is back: {verdict.outcome}: {verdict.message}")
     return {"id": live["id"], "outcome": verdict.outcome, "message": verdict.message}

@@ -20,7 +20,7 @@ from infra.naming import CONFIG_PREFIX
 from infra.plan_report import plan_markdown, plan_text
 from infra.plan_summary import summary
 from infra.question import Question, judge_question, plan_of
-from infra.read_plan import inspect_plan
+from infra.read_plan import errors_of, inspect_plan
 from infra.rules.rule_table import rule_table
 from infra.schema.operation import Traffic as Profile
 from infra.schema.settings_table import settings_table
@@ -108,25 +108,29 @@ def report(stack: Annotated[str, typer.Option(help="a stack file's name: stacks/
         complain(f"{path.relative_to(PROJECT_FOLDER)}: found no `config` with keys, wanted a stack file")
     values = {k.removeprefix(CONFIG_PREFIX): v for k, v in content["config"].items()}
     try:
-        plan, _, faults, found = inspect_plan(values, PROJECT_FOLDER, stack)
+        plan, files, found = inspect_plan(values, PROJECT_FOLDER, stack)
     except SettingsError as error:
         complain(str(error))
     price_of = listed_price_of if listed else price
-    errors = [*faults, *(str(f) for f in found if f.severity == "error")]
     if format == "json":
         findings = [{"rule": f.rule, "severity": f.severity, "text": str(f)} for f in found]
         print(
             json.dumps(
-                {"stack": stack, **summary(plan, price_of).to_json(), "findings": findings, "faults": list(faults)}
+                {
+                    "stack": stack,
+                    **summary(plan, price_of).to_json(),
+                    "findings": findings,
+                    "faults": list(files.faults),
+                }
             )
         )
     elif format == "markdown":
-        print(plan_markdown(plan, found, faults, price_of), end="")
+        print(plan_markdown(plan, found, files.faults, price_of), end="")
     else:
         print(plan_text(plan, price_of))
-        for text in [*(f"error: {fault}" for fault in faults), *(f"{f.severity}: {f}" for f in found)]:
+        for text in [*(f"error: {fault}" for fault in files.faults), *(f"{f.severity}: {f}" for f in found)]:
             print(text)
-    raise typer.Exit(1 if errors else 0)
+    raise typer.Exit(1 if errors_of(files, found) else 0)
 
 
 def schema(output: Annotated[Path | None, typer.Option(help="a file, instead of standard output")] = None) -> None:

@@ -33,8 +33,8 @@ def ports_unique(plan: Plan) -> Iterator[Finding]:
       "https://github.com/skypilot-org/skypilot/issues/10055: a pod without the request runs over TCP, silently")  # fmt: skip
 def rdma_requested(plan: Plan) -> Iterator[Finding]:
     stated = plan.settings.hardware
-    for tier, settings in plan.settings.tiers.items():
-        extended = (settings.resources or plan.settings.engine.resources).extended
+    for tier in plan.settings.tiers:
+        extended = plan.settings.resources_of(tier).extended
         hardware = plan.hardware[tier]
         instance = hardware.instance if hardware else None
         wanted = EFA_RESOURCE if instance and instance.efa_interfaces else stated.rdma_resource if stated else None
@@ -47,9 +47,9 @@ def rdma_requested(plan: Plan) -> Iterator[Finding]:
 @rule("rdma-devices-used", "warning", "Pods ask for all RDMA devices that belong to their GPUs.",
       "https://github.com/skypilot-org/skypilot/issues/8391: one of four EFAs used")  # fmt: skip
 def rdma_used(plan: Plan) -> Iterator[Finding]:
-    for tier, settings in plan.settings.tiers.items():
+    for tier in plan.settings.tiers:
         hardware = plan.hardware[tier]
-        asked = (settings.resources or plan.settings.engine.resources).extended.get(EFA_RESOURCE)
+        asked = plan.settings.resources_of(tier).extended.get(EFA_RESOURCE)
         if hardware and hardware.instance and isinstance(asked, int):
             share = hardware.instance.efa_per_gpu(_gpus(plan, tier))
             if asked < share:
@@ -60,10 +60,10 @@ def rdma_used(plan: Plan) -> Iterator[Finding]:
 @rule("gpus-requested", "error", "An engine asks for as many GPUs as it is parallel.",
       "vLLM starts one worker a rank; too few GPUs end it at start-up")  # fmt: skip
 def gpus_requested(plan: Plan) -> Iterator[Finding]:
-    for tier, settings in plan.settings.tiers.items():
+    for tier in plan.settings.tiers:
         if plan.hardware[tier] is None:
             continue
-        asked = (settings.resources or plan.settings.engine.resources).extended.get("nvidia.com/gpu", 0)
+        asked = plan.settings.resources_of(tier).extended.get("nvidia.com/gpu", 0)
         if asked != _gpus(plan, tier):
             yield Finding(f"{tier}.resources.extended.nvidia.com/gpu", f"{asked}",
                           f"{_gpus(plan, tier)}: tensor x pipeline x data of {tier}.engine.parallel")  # fmt: skip
@@ -103,7 +103,7 @@ def gpus_shared(plan: Plan) -> Iterator[Finding]:
 def hugepages_fit(plan: Plan) -> Iterator[Finding]:
     for tier, settings in plan.settings.tiers.items():
         hardware = plan.hardware[tier]
-        text = (settings.resources or plan.settings.engine.resources).extended.get(HUGEPAGES)
+        text = plan.settings.resources_of(tier).extended.get(HUGEPAGES)
         asked = _bytes(text) if isinstance(text, str) else 0
         if text and not asked:
             yield Finding(f"{tier}.resources.extended.{HUGEPAGES}", f"{text}", "an amount with its unit, such as 5120Mi",

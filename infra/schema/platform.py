@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import model_validator
 
+from components.hardware.interfaces import AddressUse
 from infra.schema.section import Name, Positive, PositiveNumber, Section, Text
 
 Capacity = Literal["on-demand", "reservation", "block", "spot"]
@@ -40,7 +41,7 @@ class NodeGroup(Section):
     """The id of a capacity reservation or capacity block."""
     placement_group: Text = "own"
     """`own` is made by the stack, `none`, or the name of one that exists."""
-    addresses: Literal["save", "bandwidth"] = "save"
+    addresses: AddressUse = "save"
     """One IP interface a node, or as many as the type needs for its full IP bandwidth."""
     disk_gib: Positive | None = None
     """The root volume's size."""
