@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 
 from components.release.ledger import LedgerTooNew, Quarantined, plan_update, read_ledger, recover
 from components.release.release import build_release
 from components.release.switch import ReleaseSwitch, SwitchArgs
-from components.serving.front_door import RouterAccess
-from components.serving.labels import MANAGED_BY, OWNER_LABEL
-from infra import naming, preflight
+from infra import ground, naming
 from infra import output_names as names
 from infra.gate_settings import gate_settings
 from infra.image import resolve_image
@@ -47,67 +44,40 @@ async def declare() -> dict[str, Any]:
     )
     settings, model = plan.settings, model_spec(plan, files, PROJECT_FOLDER)
     _say_plan(plan, warnings)
-    if settings.platform.kind == "aws":
-        return _planned_only(stack)
     release = build_release(serving_spec(plan, model, resolve_image(settings, PROJECT_FOLDER, stack)))
-    access = preflight.access(settings.platform, PROJECT_FOLDER, stack)
     owner = naming.owner(pulumi.get_organization(), pulumi.get_stack())
-    observed = preflight.observe(access, owner, stack)
-    ledger = recover(read_ledger(await _own_ledger()), observed.selected, observed.record)
+    observed = ground.observe(plan, PROJECT_FOLDER, owner, pulumi.get_stack(), stack)
+    ledger = recover(read_ledger(await _own_ledger()), observed.cluster.selected, observed.cluster.record)
+    update = plan_update(ledger, release, settings.gate.retry)
+    base = ground.declare(plan, update, observed, owner, pulumi.get_stack())
     switch = ReleaseSwitch(
         "switch",
         SwitchArgs(
-            access=access,
+            access=observed.access,
             ledger=ledger,
-            plan=plan_update(ledger, release, settings.gate.retry),
+            plan=update,
             gate=gate_settings(plan),
             strategy=settings.rollout.strategy,
             drain_limit_s=settings.rollout.drain_limit_s,
             replicas=replicas(settings),
-            found=observed.sizes,
+            found=observed.cluster.sizes,
             port=settings.edge.port,
-            service_type=settings.edge.service_type,
+            service_type=base.service_type,
+            node_port=base.node_port,
+            outside=base.outside,
+            nodes=base.nodes,
         ),
-        pulumi.ResourceOptions(**_foundation(access, owner)),
+        base.opts,
     )
     _say_result(settings, switch)
     _fail_unless_passed(stack, release.id, settings, switch)
-    return _outputs(model.name, switch)
+    return base.outputs | _outputs(model.name, switch)
 
 
 async def _own_ledger() -> Any:
     """This stack's ledger as its last update left it (None on the very first)."""
     own = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
     return (await pulumi.StackReference(own).get_output_details(names.LEDGER)).value
-
-
-def _foundation(access: preflight.Access, owner: str) -> dict[str, Any]:
-    """Provider, namespace and router identity: what every release stands on."""
-    provider = k8s.Provider(
-        "cluster",
-        kubeconfig=access.kubeconfig,
-        context=access.context,
-        # Another path to the same cluster must not replace every resource in it.
-        cluster_identifier=owner,
-    )
-    opts = pulumi.ResourceOptions(provider=provider)
-    namespace = k8s.core.v1.Namespace(
-        "namespace",
-        metadata=k8s.meta.v1.ObjectMetaArgs(name=access.namespace, labels={**MANAGED_BY, OWNER_LABEL: owner}),
-        opts=opts,
-    )
-    inside = pulumi.ResourceOptions(provider=provider, depends_on=[namespace])
-    router_access = RouterAccess("router-access", access.namespace, inside)
-    return {"providers": [provider], "depends_on": [namespace, router_access]}
-
-
-def _planned_only(stack: str) -> dict[str, Any]:
-    """A platform that can be planned and not deployed yet: a preview shows the plan, an update refuses."""
-    message = f"{stack}: this version plans platform.kind aws, and does not deploy it yet; nothing was changed"
-    if not pulumi.runtime.is_dry_run():
-        raise pulumi.RunError(message)
-    pulumi.log.warn(message)
-    return {}
 
 
 def _say_plan(plan: Plan, warnings: list[Finding]) -> None:

@@ -13,7 +13,7 @@ def gate_settings(plan: Plan) -> dict[str, Any]:
     With `maxRatio`, `expectedMs` is what the plan expects of the probe's prompt (None: unknown).
     """
     gate = plan.settings.gate
-    values = gate.model_dump(by_alias=True) | {"age": str(gate.age)}
+    values = gate.model_dump(by_alias=True) | {"age": str(gate.age), "readyLimitS": plan.ready_limit_s}
     if gate.max_ratio is None:
         del values["maxRatio"]
         return values

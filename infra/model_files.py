@@ -18,6 +18,11 @@ from infra.settings import Settings
 
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json")
 CHUNK_BYTES = 1 << 20
+WEIGHTS_CLAIM = "splitserve-weights"
+"""The claim that the stack makes for weights in S3 or on Lustre."""
+NODE_CACHE = "/mnt/k8s-disks/0/splitserve-models"
+"""Below the RAID0 array of local NVMe disks, as nodeadm mounts it (awslabs/amazon-eks-ami
+nodeadm/internal/system/local_disk.go)."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,10 @@ def _config(model: Model, project: Path, faults: list[str]) -> dict[str, Any]:
         key, path = "model.volume.config", project / model.volume.config
     elif model.hugging_face:
         key, path = "model.huggingFace.config", project / model.hugging_face.config
+    elif model.s3:
+        key, path = "model.s3.config", project / model.s3.config
+    elif model.lustre:
+        key, path = "model.lustre.config", project / model.lustre.config
     try:
         return json.loads(path.read_text())
     except FileNotFoundError:
@@ -78,13 +87,25 @@ def model_source(model: Model, project: Path) -> ModelSource:
         return ModelSource(folder=str((project / model.folder).resolve()))
     if model.volume:
         return ModelSource(claim=model.volume.claim, claim_path=model.volume.path)
-    assert model.hugging_face is not None  # Model.one_source
-    return ModelSource(repository=model.hugging_face.repository, revision=model.hugging_face.revision)
+    if model.s3:
+        return ModelSource(claim=WEIGHTS_CLAIM, claim_path="")
+    if model.lustre:
+        return ModelSource(claim=WEIGHTS_CLAIM, claim_path=model.lustre.path)
+    named = model.hugging_face
+    assert named is not None  # Model.one_source
+    cache = NODE_CACHE if named.node_cache else None
+    return ModelSource(
+        repository=named.repository, revision=named.revision, token_secret=named.token_secret, cache=cache
+    )
 
 
 def _stated_digest(model: Model) -> str:
     if model.hugging_face:
         return f"{model.hugging_face.repository}@{model.hugging_face.revision}"
+    if model.s3:
+        return f"s3://{model.s3.bucket}/{model.s3.prefix}"
+    if model.lustre:
+        return f"lustre/{model.lustre.path}"
     assert model.volume is not None  # Model.one_source
     return f"{model.volume.claim}/{model.volume.path}"
 

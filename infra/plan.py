@@ -16,7 +16,7 @@ from components.hardware.expected import Expected, expected
 from components.hardware.geometry import Geometry, GeometryFault, Stated
 from components.hardware.instance import Instance
 from components.hardware.links import PROFILES, Link, efa_link
-from components.hardware.memory import Fit, fit
+from components.hardware.memory import Fit, fit, load_s
 from components.hardware.model_config import ModelConfig, ModelUnknown
 from components.hardware.read_geometry import read_geometry
 from components.hardware.weights import weights_bytes
@@ -24,6 +24,12 @@ from infra.schema.serving import Engine
 from infra.settings import Settings
 
 GIB = 1 << 30
+START_S = 60
+"""What an engine needs beside loading: compiling and profiling, an assumption."""
+POD_START_S = 300
+"""Pulling an image of about 10 GB and mounting volumes, an assumption."""
+SHORTEST_LOAD_LIMIT_S = 600
+SHORTEST_READY_LIMIT_S = 900
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,21 @@ class Plan:
             return weights_bytes(self.config)
         except ModelUnknown:
             return None
+
+    @cached_property
+    def load_limit_s(self) -> int:
+        """How long a pod may load: as set, or twice what the weights' size and rate make."""
+        if self.settings.engine.load_limit_s:
+            return self.settings.engine.load_limit_s
+        if self.weights_bytes is None or self.settings.platform.kind == "local":
+            return SHORTEST_LOAD_LIMIT_S
+        needed = load_s(self.weights_bytes, self.settings.model.arrival_gb_per_s) + START_S
+        return max(SHORTEST_LOAD_LIMIT_S, int(2 * needed))
+
+    @property
+    def ready_limit_s(self) -> int:
+        """How long the gate waits for pods: as set, or the loading limit and what starting a pod takes."""
+        return self.settings.gate.ready_limit_s or max(SHORTEST_READY_LIMIT_S, self.load_limit_s + POD_START_S)
 
     @cached_property
     def hardware(self) -> dict[str, TierHardware | None]:

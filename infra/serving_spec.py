@@ -6,12 +6,12 @@ from components.serving.spec import (
     TIERS,
     EngineSpec,
     ModelSpec,
-    PodPlacement,
     ResourceSpec,
     RouterSpec,
     ServingSpec,
     TierSpec,
 )
+from infra.node_generations import node_generations, placements
 from infra.plan import Plan
 from infra.schema.serving import Resources
 from infra.settings import Settings
@@ -27,7 +27,7 @@ def serving_spec(plan: Plan, model: ModelSpec, image: str) -> ServingSpec:
         connector=settings.connector.name,
         connector_backend=plan.backend,
         load_failure_policy=settings.connector.load_failure_policy,
-        tiers={tier: _tier(settings, tier) for tier in TIERS[settings.topology]},
+        tiers={tier: _tier(plan, tier) for tier in TIERS[settings.topology]},
         router=RouterSpec(
             image=router.image or image,
             port=router.port,
@@ -36,8 +36,9 @@ def serving_spec(plan: Plan, model: ModelSpec, image: str) -> ServingSpec:
             resources=_resources(router.resources),
             drain_s=router.drain_s,
         ),
-        placement=PodPlacement(settings.platform.node_selector, settings.run_as_user, _lock_memory(settings)),
+        placement=placements(plan),
         note=settings.note,
+        nodes={tier: generation.to_json() for tier, generation in node_generations(plan).items()},
     )
 
 
@@ -54,7 +55,8 @@ def replicas(settings: Settings) -> dict[str, int]:
     }
 
 
-def _tier(settings: Settings, name: str) -> TierSpec:
+def _tier(plan: Plan, name: str) -> TierSpec:
+    settings = plan.settings
     tier, engine = settings.tiers[name], settings.engine_of(name)
     return TierSpec(
         engine=EngineSpec(
@@ -76,7 +78,7 @@ def _tier(settings: Settings, name: str) -> TierSpec:
         resources=_resources(settings.resources_of(name)),
         environment={**engine.environment, **tier.environment},
         extra_args=tuple(tier.extra_args),
-        load_limit_s=engine.load_limit_s,
+        load_limit_s=plan.load_limit_s,
         drain_s=tier.drain_s,
         image=tier.image,
         connector_options={**settings.connector.options, **tier.connector_options},
@@ -87,12 +89,6 @@ def _chosen_utilization(settings: Settings) -> float | None:
     """The share of GPU memory where the stack file sets one; else vLLM's own default holds."""
     chosen = "gpu_memory_utilization" in settings.engine.model_fields_set
     return settings.engine.gpu_memory_utilization if chosen else None
-
-
-def _lock_memory(settings: Settings) -> bool:
-    """Whether engines register memory for RDMA on nodes that limit locked memory."""
-    stated = settings.hardware
-    return bool(stated and stated.rdma_resource and stated.memory_lock == "ipc-lock")
 
 
 def _resources(resources: Resources) -> ResourceSpec:

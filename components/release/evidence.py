@@ -72,7 +72,7 @@ class Evidence:
     """Everything one gate saw.
 
     `not_ready` says what kept pods from getting ready (then nothing was probed); `unmeasured` what
-    kept the probe from measuring. `ended` names the pods whose container ended while the probe ran, and
+    kept the probe from measuring; `no_nodes` why the candidate's nodes did not start. `ended` names the pods whose container ended while the probe ran, and
     says why. `ageing` and `router` are the probe's own records.
     """
 
@@ -81,6 +81,7 @@ class Evidence:
     ageing: dict[str, Any] | None = None
     not_ready: str | None = None
     unmeasured: str | None = None
+    no_nodes: str | None = None
     ended: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 

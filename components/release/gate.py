@@ -63,9 +63,11 @@ class KvGate(Resource, module="release", name="KvGate"):
         super().__init__(KvGateProvider(), name, {**inputs, "verdict": None, "evidence": None}, opts)
 
 
-def gate_inputs(access: Access, release: Release, settings: dict[str, Any],
-                strategy: str, live: dict[str, Any] | None, replicas: dict[str, int]) -> dict[str, Any]:  # fmt: skip
-    """The inputs of a gate. `live` is {id, replicas} of the release with the traffic, if any."""
+def gate_inputs(access: Access, release: Release, settings: dict[str, Any], strategy: str,
+                live: dict[str, Any] | None, replicas: dict[str, int],
+                nodes_fault: Input[str | None] = None) -> dict[str, Any]:  # fmt: skip
+    """The inputs of a gate. `live` is {id, replicas} of the release with the traffic, if any;
+    `nodes_fault` why the release's nodes did not start."""
     return {
         **asdict(access),
         "releaseId": release.id,
@@ -74,6 +76,7 @@ def gate_inputs(access: Access, release: Release, settings: dict[str, Any],
         "release": release.to_json(),
         "live": live,
         "replicas": replicas,
+        "nodesFault": nodes_fault,
     }
 
 
@@ -97,7 +100,8 @@ def _run_gate(props: dict[str, Any]) -> dict[str, Any]:
     cluster = Cluster(Access.of(props))
     release = Release.from_json(props["release"])
     swapped = props.get("live") if props["strategy"] == "swap" else None
-    evidence = _measure_candidate(cluster, release, swapped, props)
+    missing = props.get("nodesFault")
+    evidence = Evidence(no_nodes=missing) if missing else _measure_candidate(cluster, release, swapped, props)
     verdict = judge(evidence, limits_of(release, props["settings"]))
     engine_log(f"verdict: {verdict.outcome}: {verdict.message}")
     answer = _answer(verdict, evidence)

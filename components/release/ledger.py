@@ -38,7 +38,7 @@ class Proved:
 @dataclass(frozen=True)
 class Ledger:
     """`candidate` is the configured release while it has not passed; `quarantined` maps the id of a
-    refused release to {cause, fix, retry}."""
+    refused release to {cause, fix, retry, gate}."""
 
     live: Proved | None = None
     candidate: str | None = None
@@ -102,6 +102,12 @@ def plan_update(ledger: Ledger, configured: Release, retry: int) -> Plan:
     return Plan(ledger.live, configured)
 
 
+def answered(ledger: Ledger, release: Release, gate: dict[str, Any]) -> bool:
+    """Whether the gate has refused this release under these settings: it is not measured again then."""
+    refused = ledger.quarantined.get(release.id)
+    return bool(refused and refused.get("gate", gate) == gate and gate.get("retry", 0) <= refused["retry"])
+
+
 def advance(ledger: Ledger, plan: Plan, verdict: Verdict | None, gate: dict[str, Any]) -> Ledger:
     """The ledger after an update. `verdict` is None when there was no candidate to judge."""
     if plan.candidate is None or verdict is None:
@@ -118,7 +124,7 @@ def advance(ledger: Ledger, plan: Plan, verdict: Verdict | None, gate: dict[str,
             history=history,
         )
     if verdict.outcome == "fail":
-        why = {"cause": verdict.cause, "fix": verdict.fix, "retry": gate.get("retry", 0)}
+        why = {"cause": verdict.cause, "fix": verdict.fix, "retry": gate.get("retry", 0), "gate": gate}
         quarantined = {**ledger.quarantined, identity: why}
         return replace(ledger, candidate=identity, quarantined=quarantined, history=history)
     return replace(ledger, candidate=identity, history=history)

@@ -158,9 +158,9 @@ def probe_pod(engine_pod: dict[str, Any]) -> dict[str, Any]:
         "securityContext": engine["securityContext"],
         "volumeMounts": [name],
     }
-    kept = ("nodeSelector", "securityContext", "enableServiceLinks", "automountServiceAccountToken")
+    kept = ("nodeSelector", "tolerations", "securityContext", "enableServiceLinks", "automountServiceAccountToken")
     return {
-        **{key: engine_pod[key] for key in kept},
+        **{key: engine_pod[key] for key in kept if key in engine_pod},
         "restartPolicy": "Never",
         "containers": [container],
     }

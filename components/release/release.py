@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from components.hardware.geometry import Geometry, groups_from_json, groups_to_json
@@ -51,6 +51,8 @@ class Release:
     note: str
     expectation: Expectation
     pods: dict[str, dict[str, Any]]
+    nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By tier, the node generation that it was proved on; empty where the platform makes no nodes."""
 
     @property
     def engine_tiers(self) -> tuple[str, ...]:
@@ -66,6 +68,7 @@ class Release:
             note=content["note"],
             expectation=Expectation(**_whole_numbers(content["expectation"])),
             pods=_whole_numbers(content["pods"]),
+            nodes=_whole_numbers(content.get("nodes") or {}),
         )
 
 
@@ -86,13 +89,15 @@ def build_release(serving: ServingSpec) -> Release:
         layer_groups=groups_to_json(serving.model.geometry.groups),
     )
     pods = {tier: engine_pod(serving, tier) for tier in tiers} | {ROUTER: router_pod(serving)}
+    nodes = {tier: dict(generation) for tier, generation in serving.nodes.items()}
     content = {
         "pods": pods,
         "expectation": asdict(expectation),
         "model": serving.model.digest,
         "note": serving.note,
+        **({"nodes": nodes} if nodes else {}),
     }
-    return Release(release_id(content), serving.note, expectation, pods)
+    return Release(release_id(content), serving.note, expectation, pods, nodes)
 
 
 def release_id(content: dict[str, Any]) -> str:

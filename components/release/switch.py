@@ -18,8 +18,10 @@ from components.release.cluster import Access
 from components.release.drain import Drain
 from components.release.fleet import FleetCheck
 from components.release.gate import KvGate, gate_inputs
-from components.release.ledger import Ledger, Plan, advance
+from components.release.ledger import Ledger, Plan, advance, answered
+from components.release.nodes import Nodes
 from components.release.release import ROUTER, Release
+from components.release.switch_nodes import SwitchNodes
 from components.release.verdict import Verdict
 from components.serving.front_door import FrontDoor, FrontDoorArgs
 from components.serving.labels import workload_name
@@ -43,6 +45,11 @@ class SwitchArgs:
     found: dict[str, int]
     port: int
     service_type: str
+    node_port: int | None = None
+    outside: pulumi.Input[str] | None = None
+    """The address of a load balancer before the node port, where the platform has one."""
+    nodes: Nodes | None = None
+    """What starts and stops nodes, where the platform makes them."""
 
 
 class ReleaseSwitch(pulumi.ComponentResource):
@@ -64,22 +71,24 @@ class ReleaseSwitch(pulumi.ComponentResource):
             raise ValueError("a switch needs a candidate or a live release")
         declared = {release.id: release for release in (live, judged) if release}
         self._workloads = {name: self._declare(release) for name, release in declared.items()}
-        self.gate = self._gate(judged)
+        nodes = SwitchNodes(args.nodes, args.plan, answered(args.ledger, judged, args.gate), self)
+        self.gate = self._gate(judged, nodes)
         full = self._scale_judged(judged)
         fleet = self._fleet(judged, full)
         self.verdict = fleet.verdict
         front_door = self._front_door(judged, live, fleet)
         self.endpoint = front_door.endpoint
         stopped = self._stop_old(live, front_door) if live and args.plan.candidate else []
+        emptied = nodes.stop(self.verdict, self._kept, [front_door, *full, *stopped])
         self.ledger = self.verdict.apply(self._advance)
-        self.done = pulumi.Output.all(front_door.service.urn, *(patch.urn for patch in [*full, *stopped]))
+        self.done = pulumi.Output.all(front_door.service.urn, *(r.urn for r in [*full, *stopped, *emptied]))
         self.register_outputs({"endpoint": self.endpoint, "ledger": self.ledger})
 
     def _declare(self, release: Release) -> Workloads:
         args = WorkloadsArgs(release.id, release.pods, self._args.access.namespace)
         return Workloads(f"release-{release.id}", args, pulumi.ResourceOptions(parent=self))
 
-    def _gate(self, release: Release) -> KvGate:
+    def _gate(self, release: Release, nodes: SwitchNodes) -> KvGate:
         """The candidate's gate; for a live release the one that it passed, with the same inputs."""
         args, live = self._args, self._args.plan.live
         candidate = args.plan.candidate is not None
@@ -91,8 +100,9 @@ class ReleaseSwitch(pulumi.ComponentResource):
                 "replicas": self._size(live.release),
                 "release": live.release.to_json(),
             }
-        inputs = gate_inputs(args.access, release, settings, args.strategy, beside, self._size(release))
-        ready = list(self._workloads[release.id].deployments.values())
+        size = self._size(release)
+        inputs = gate_inputs(args.access, release, settings, args.strategy, beside, size, nodes.fault)
+        ready = [*self._workloads[release.id].deployments.values(), *nodes.started]
         return KvGate(f"gate-{release.id}", inputs, pulumi.ResourceOptions(parent=self, depends_on=ready))
 
     def _scale_judged(self, release: Release) -> list[k8s.apps.v1.DeploymentPatch]:
@@ -148,6 +158,8 @@ class ReleaseSwitch(pulumi.ComponentResource):
             port=args.port,
             router_port=judged.expectation.router_port,
             service_type=args.service_type,
+            node_port=args.node_port,
+            outside=args.outside,
         )
         return FrontDoor("front-door", front_door, pulumi.ResourceOptions(parent=self, depends_on=[fleet]))
 

@@ -117,6 +117,15 @@ def _not_ready(evidence: Evidence, _: Limits) -> Finding | None:
     )  # fmt: skip
 
 
+def _no_nodes(evidence: Evidence, _: Limits) -> Finding | None:
+    if evidence.no_nodes is None:
+        return None
+    return Finding(
+        "inconclusive", "no-nodes", f"the candidate's nodes did not start: {evidence.no_nodes}",
+        "run `pulumi up` again when the zone has capacity, or reserve it (nodeGroups.*.capacity: reservation or block)",
+    )  # fmt: skip
+
+
 def _ended(evidence: Evidence, _: Limits) -> Finding | None:
     if not evidence.ended:
         return None
@@ -302,6 +311,7 @@ def _router_trouble(evidence: Evidence, limits: Limits) -> Finding | None:
 
 
 CHECKS: tuple[Check, ...] = (
+    _no_nodes,
     _not_ready,
     _ended,
     _unmeasured,

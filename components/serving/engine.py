@@ -11,12 +11,13 @@ from typing import Any
 
 from components.serving import pod
 from components.serving.connector import transfer_config
-from components.serving.spec import EngineSpec, EngineTier, ServingSpec, TierSpec
+from components.serving.spec import EngineSpec, EngineTier, ModelSource, ServingSpec, TierSpec
 
 STARTUP_PERIOD_S = 2
 WARM_UP_MARGIN_S = 65
 """For the last request, begun just before the limit."""
 MODEL_MOUNT = "/models"
+CACHE_MOUNT = "/cache"
 PRESTOP_S = 5
 """Time for endpoints to forget a pod before it is told to stop."""
 KILL_MARGIN_S = 15
@@ -32,19 +33,19 @@ def engine_pod(serving: ServingSpec, tier: EngineTier) -> dict[str, Any]:
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "-m", "vllm.entrypoints.cli.main", "serve", model_argument(serving)],
         "args": engine_arguments(serving, tier),
-        "env": _environment(spec),
+        "env": _environment(spec, serving.model.source),
         "ports": [
             {"name": "http", "containerPort": spec.engine.port},
             {"name": "side-channel", "containerPort": spec.engine.side_channel_port},
         ],
         "lifecycle": {"preStop": {"sleep": {"seconds": PRESTOP_S}}},
         "resources": pod.resources(spec.resources),
-        "securityContext": pod.security_context(lock_memory=serving.placement.lock_memory),
+        "securityContext": pod.security_context(lock_memory=serving.placement[tier].lock_memory),
         "volumeMounts": [*pod.SCRATCH_MOUNTS, *_model_mounts(serving)],
         **_probes(serving, spec),
     }
     return pod.pod_spec(
-        serving.placement,
+        serving.placement[tier],
         container,
         volumes=[*pod.scratch_volumes(spec.resources.shm), *_model_volumes(serving)],
         grace_s=PRESTOP_S + spec.drain_s + KILL_MARGIN_S,
@@ -103,14 +104,24 @@ def model_argument(serving: ServingSpec) -> str:
     return f"{MODEL_MOUNT}/{source.claim_path}".rstrip("/")
 
 
-def _environment(spec: TierSpec) -> list[dict[str, Any]]:
+def _environment(spec: TierSpec, source: ModelSource) -> list[dict[str, Any]]:
     own = [
         # Both the address that is bound and the one that is advertised to peers.
         {"name": "VLLM_NIXL_SIDE_CHANNEL_HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
         {"name": "VLLM_NIXL_SIDE_CHANNEL_PORT", "value": str(spec.engine.side_channel_port)},
         *pod.HOME,
+        *_download_environment(source),
     ]
     return [*own, *({"name": name, "value": value} for name, value in sorted(spec.environment.items()))]
+
+
+def _download_environment(source: ModelSource) -> list[dict[str, Any]]:
+    """huggingface_hub's own variables: the token for gated models, the folder of its cache."""
+    token = {"secretKeyRef": {"name": source.token_secret, "key": "token"}}
+    return [
+        *([{"name": "HF_TOKEN", "valueFrom": token}] if source.token_secret else []),
+        *([{"name": "HF_HOME", "value": CACHE_MOUNT}] if source.cache else []),
+    ]
 
 
 def _probes(serving: ServingSpec, spec: TierSpec) -> dict[str, Any]:
@@ -138,6 +149,8 @@ def _model_volumes(serving: ServingSpec) -> list[dict[str, Any]]:
         return [{"name": "model", "hostPath": {"path": source.folder, "type": "Directory"}}]
     if source.claim:
         return [{"name": "model", "persistentVolumeClaim": {"claimName": source.claim, "readOnly": True}}]
+    if source.cache:
+        return [{"name": "model", "hostPath": {"path": source.cache, "type": "DirectoryOrCreate"}}]
     return []
 
 
@@ -147,4 +160,6 @@ def _model_mounts(serving: ServingSpec) -> list[dict[str, Any]]:
         return [{"name": "model", "mountPath": f"{MODEL_MOUNT}/{serving.model.name}", "readOnly": True}]
     if source.claim:
         return [{"name": "model", "mountPath": MODEL_MOUNT, "readOnly": True}]
+    if source.cache:
+        return [{"name": "model", "mountPath": CACHE_MOUNT}]
     return []

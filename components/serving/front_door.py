@@ -24,6 +24,9 @@ class FrontDoorArgs:
     port: int
     router_port: int
     service_type: str
+    node_port: int | None = None
+    outside: pulumi.Input[str] | None = None
+    """The address that clients use, where a load balancer stands before the node port."""
 
 
 class FrontDoor(pulumi.ComponentResource):
@@ -35,9 +38,8 @@ class FrontDoor(pulumi.ComponentResource):
     def __init__(self, name: str, args: FrontDoorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("splitserve:serving:FrontDoor", name, None, opts)
         self.service = self._service(args)
-        self.endpoint = pulumi.Output.all(self.service.spec["cluster_ip"], self.service.status["load_balancer"]).apply(
-            lambda both: _endpoint(both[0], both[1], args.port)
-        )
+        parts = (self.service.spec["cluster_ip"], self.service.status["load_balancer"], args.outside)
+        self.endpoint = pulumi.Output.all(*parts).apply(lambda p: p[2] or _endpoint(p[0], p[1], args.port))
         self.register_outputs({"endpoint": self.endpoint})
 
     def _service(self, args: FrontDoorArgs) -> k8s.core.v1.Service:
@@ -54,7 +56,11 @@ class FrontDoor(pulumi.ComponentResource):
             spec=k8s.core.v1.ServiceSpecArgs(
                 type=args.service_type,
                 selector={RELEASE_LABEL: selected, TIER_LABEL: "router"},
-                ports=[k8s.core.v1.ServicePortArgs(name="http", port=args.port, target_port=args.router_port)],
+                ports=[
+                    k8s.core.v1.ServicePortArgs(
+                        name="http", port=args.port, target_port=args.router_port, node_port=args.node_port
+                    )
+                ],
             ),
             opts=pulumi.ResourceOptions(parent=self),
         )

@@ -52,7 +52,9 @@ def pod_spec(
     grace_s: int,
 ) -> dict[str, Any]:
     """A pod of one container. Service links are off: a Service named `vllm` would set VLLM_PORT."""
+    tolerated = {"tolerations": [dict(t) for t in placement.tolerations]} if placement.tolerations else {}
     return {
+        **tolerated,
         "containers": [container],
         "volumes": volumes,
         "enableServiceLinks": False,

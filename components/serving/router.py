@@ -58,7 +58,7 @@ def router_pod(serving: ServingSpec) -> dict[str, Any]:
         **PROBES,
     }
     spec = pod.pod_spec(
-        serving.placement,
+        serving.placement["router"],
         container,
         volumes=pod.scratch_volumes(router.resources.shm),
         grace_s=PRESTOP_S + router.drain_s + KILL_MARGIN_S,

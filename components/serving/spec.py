@@ -26,7 +26,8 @@ class ModelSource:
     """Where pods find the model: exactly one of the three is set.
 
     `folder` is a folder of the node, `claim` a PersistentVolumeClaim with the model at `claim_path`
-    inside, `repository` a Hugging Face name at `revision`.
+    inside, `repository` a Hugging Face name at `revision`, opened by the Secret `token_secret` and kept
+    in the node's folder `cache`.
     """
 
     folder: str | None = None
@@ -34,6 +35,8 @@ class ModelSource:
     claim_path: str = ""
     repository: str | None = None
     revision: str | None = None
+    token_secret: str | None = None
+    cache: str | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,7 @@ class PodPlacement:
     run_as_user: int
     lock_memory: bool = False
     """Whether engines get IPC_LOCK, to register memory for RDMA where nodes limit it."""
+    tolerations: tuple[Mapping[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,5 +131,8 @@ class ServingSpec:
     load_failure_policy: str
     tiers: Mapping[str, TierSpec]
     router: RouterSpec
-    placement: PodPlacement
+    placement: Mapping[str, PodPlacement]
+    """By tier, the router's among them."""
     note: str
+    nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By tier, the node generation that the platform makes for it, where it makes nodes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from components.hardware.memory import load_s
-from infra.plan import Plan
+from infra.plan import START_S, Plan
 from infra.rules.rule import Finding, rule
 
 LONGEST_DESCRIPTOR_BLOCK = 128
@@ -13,8 +13,6 @@ LONGEST_DESCRIPTOR_BLOCK = 128
 STRETCHING = ("yarn", "linear", "dynamic", "longrope")
 """Rope scalings by which vLLM takes more positions than max_position_embeddings (vllm 0.32
 `config/model.py`)."""
-START_S = 60
-"""What an engine needs beside loading: compiling and profiling, an assumption."""
 
 
 @rule("geometry-known", "error", "The model's KV cache is computed from its config.json, or stated.",
@@ -72,10 +70,10 @@ def load_limit(plan: Plan) -> Iterator[Finding]:
     size, s = plan.weights_bytes, plan.settings
     if size is None or plan.settings.platform.kind == "local":
         return
-    needed = load_s(size, s.model.load_gb_per_s) + START_S
-    if s.engine.load_limit_s < needed:
-        yield Finding("engine.loadLimitS", f"{s.engine.load_limit_s}",
-                      f"at least {needed:.0f}: {size / 1e9:.0f} GB at {s.model.load_gb_per_s:g} GB/s and {START_S} s to start",
+    needed = load_s(size, s.model.arrival_gb_per_s) + START_S
+    if plan.load_limit_s < needed:
+        yield Finding("engine.loadLimitS", f"{plan.load_limit_s}",
+                      f"at least {needed:.0f}: {size / 1e9:.0f} GB at {s.model.arrival_gb_per_s:g} GB/s and {START_S} s to start",
                       "raise it, or state how fast weights arrive as model.loadGbPerS")  # fmt: skip
 
 

@@ -44,10 +44,9 @@ def probe_in_length(plan: Plan) -> Iterator[Finding]:
 @rule("gate-waits-for-loading", "error", "The gate waits at least as long as the start-up probes do.",
       "https://github.com/pulumi/pulumi-kubernetes/issues/712, 1421: waiting that ends before the model is loaded")  # fmt: skip
 def gate_waits(plan: Plan) -> Iterator[Finding]:
-    gate, engine = plan.settings.gate, plan.settings.engine
-    if gate.ready_limit_s < engine.load_limit_s:
-        yield Finding("gate.readyLimitS", f"{gate.ready_limit_s}",
-                      f"at least engine.loadLimitS {engine.load_limit_s}")  # fmt: skip
+    if plan.ready_limit_s < plan.load_limit_s:
+        yield Finding("gate.readyLimitS", f"{plan.ready_limit_s}",
+                      f"at least engine.loadLimitS {plan.load_limit_s}")  # fmt: skip
 
 
 @rule("failures-are-seen", "warning", "A failed transfer is an error, not a slower answer.",

@@ -23,8 +23,8 @@ class Gate(Section):
     answer_tokens: Positive = 8
     age: Literal["auto", "off"] | Positive = "auto"
     """Age the KV cache before the judged samples: auto, off, or a limit in seconds."""
-    ready_limit_s: Positive = 900
-    """How long a release may take to get ready."""
+    ready_limit_s: Positive | None = None
+    """How long a release may take to get ready; default engine.loadLimitS and 300, at least 900."""
     probe_limit_s: Positive = 300
     """How long the probe may take."""
     on_first_failure: Literal["scale-to-zero", "keep"] = "scale-to-zero"
@@ -47,6 +47,16 @@ class Edge(Section):
     port: Port = 80
     service_type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
     load_balancer: Literal["network", "application"] = "network"
+    node_port: Annotated[int, Field(ge=30000, le=32767)] = 31080
+    """On AWS: the port of the router's nodes that the load balancer sends to."""
+    internet_facing: bool = False
+    """On AWS: whether the load balancer has public addresses; needs a certificate."""
+    client_cidrs: list[str] = []
+    """On AWS: the networks whose clients may connect; default the VPC's own range."""
+    access_logs: bool = True
+    """On AWS: write the load balancer's access logs to a bucket of the stack."""
+    deletion_protection: bool = False
+    """On AWS: refuse to delete the load balancer."""
     idle_timeout_s: Positive | None = None
     """After this much silence the load balancer cuts a connection; default its own (60 or 350 s)."""
     cross_zone: bool = True

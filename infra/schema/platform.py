@@ -10,6 +10,8 @@ from components.hardware.interfaces import AddressUse
 from infra.schema.section import Name, Positive, PositiveNumber, Section, Text
 
 Capacity = Literal["on-demand", "reservation", "block", "spot"]
+AmiFamily = Literal["al2023", "bottlerocket"]
+LogType = Literal["api", "audit", "authenticator", "controllerManager", "scheduler"]
 Link = Literal["nvlink", "pcie-p2p", "ib-ndr", "ib-hdr", "roce-400", "roce-200", "roce-100", "tcp"]
 
 
@@ -34,6 +36,8 @@ class NodeGroup(Section):
     instance: Text
     """An EC2 instance type."""
     nodes: Positive = 1
+    max_nodes: Positive | None = None
+    """The group's maximum size, a guard against cost; default `nodes`."""
     zone: str | None = None
     """In place of `aws.zone`."""
     capacity: Capacity = "on-demand"
@@ -44,23 +48,66 @@ class NodeGroup(Section):
     addresses: AddressUse = "save"
     """One IP interface a node, or as many as the type needs for its full IP bandwidth."""
     disk_gib: Positive | None = None
-    """The root volume's size."""
+    """The root volume's size; default 200 on GPU nodes, 50 elsewhere."""
+    ami: AmiFamily = "al2023"
+    ami_release: str | None = None
+    """The AMI's release version, so that other nodes are another release; default EKS's newest."""
     launch_template: str | None = None
     """The id of a launch template of your own, taken as it is."""
     security_group: str | None = None
     """The id of a security group that exists, in place of one that the stack makes."""
     spread_tiers: bool = True
     """Prefill and decode pods on different nodes, which EFA needs."""
+    repair: bool = True
+    """Whether EKS replaces nodes whose GPU, network or kubelet has failed."""
 
 
 class NodeGroups(Section):
-    """The GPU node groups by tier, and the CPU pools."""
+    """The GPU node groups by tier, and the CPU pools. Routers run on `router`, or on `system`."""
 
     prefill: NodeGroup | None = None
     decode: NodeGroup | None = None
     collocated: NodeGroup | None = None
     render: NodeGroup | None = None
+    router: NodeGroup | None = None
     system: NodeGroup | None = None
+
+
+class Network(Section):
+    """The VPC of the cluster."""
+
+    cidr: Text = "10.64.0.0/16"
+    """Its IPv4 range; must overlap no network that it is to reach."""
+    nat: Literal["one", "each-zone", "none"] = "one"
+    """NAT gateways: without any, images and models must come through the VPC endpoints."""
+    endpoints: bool = True
+    """VPC endpoints for S3, ECR, EC2, EKS, STS, logs and load balancing."""
+
+
+class ClusterSettings(Section):
+    """The EKS control plane."""
+
+    public_cidrs: list[Text] = []
+    """Who reaches the API from outside the VPC; none by default, so that `pulumi` must run inside it."""
+    admins: list[Text] = []
+    """ARNs of IAM roles and users that administer the cluster, beside whoever made it."""
+    log_types: list[LogType] = ["api", "audit", "authenticator"]
+    log_days: Positive = 30
+    deletion_protection: bool = False
+    addons: dict[str, Text] = {}
+    """Versions in place of the pinned ones, by add-on."""
+
+
+class NodeSoftware(Section):
+    """What is installed on GPU nodes, where the cluster has it not."""
+
+    devices: Literal["plugin", "dra", "none"] = "plugin"
+    """Device plugins, dynamic resource allocation (Kubernetes 1.34 or newer), or nothing."""
+    gpu_metrics: bool = True
+    """NVIDIA's DCGM exporter."""
+    efa_metrics: bool = True
+    rdma_shared: bool = False
+    """The RDMA shared device plugin, for InfiniBand and RoCE."""
 
 
 class Aws(Section):
@@ -73,6 +120,12 @@ class Aws(Section):
     node_groups: NodeGroups
     load_balancer_zones: list[Text] = []
     """The zones of the load balancer's subnets; default the GPU zone alone."""
+    second_zone: str | None = None
+    """EKS wants its control plane in two zones; default the region's zone a, or b beside a."""
+    network: Network = Network()
+    cluster: ClusterSettings = ClusterSettings()
+    tags: dict[str, str] = {}
+    """On everything that can carry tags, beside `splitserve:stack`."""
     cluster_stack: str | None = None
     """With `layers: serving`: the stack (organization/project/stack) that made the cluster."""
 
@@ -92,6 +145,7 @@ class Platform(Section):
     layers: Literal["all", "cluster", "serving"] = "all"
     """Both layers in one stack, or the cluster and what it serves in two."""
     hardware: Hardware | None = None
+    node_software: NodeSoftware = NodeSoftware()
     aws: Aws | None = None
 
     @model_validator(mode="after")

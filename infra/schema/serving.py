@@ -8,6 +8,11 @@ from pydantic import Field, model_validator
 
 from infra.schema.section import NonNegative, Port, Positive, PositiveNumber, Quantity, Section, Text
 
+DOWNLOAD_GB_PER_S = 0.25
+"""A download over the internet, an assumption."""
+S3_GB_PER_S = 1.0
+"""One pod reading through Mountpoint for S3 inside the region, an assumption."""
+
 Dtype = Literal["bfloat16", "float16", "float32"]
 KvCacheDtype = Literal["auto", "fp8", "fp8_e4m3", "fp8_e5m2"]
 ConnectorName = Literal[
@@ -34,10 +39,35 @@ class HuggingFace(Section):
     """A commit, so that the release stays what was proved."""
     config: Text
     """A copy of its `config.json` in the project."""
+    token_secret: str | None = None
+    """A Secret of the namespace whose key `token` opens gated models."""
+    node_cache: bool = False
+    """Keep what was downloaded on the node's NVMe disks, so that a restarted pod doesn't load it again."""
+
+
+class S3Weights(Section):
+    """A model in a bucket, mounted read-only by the Mountpoint CSI driver. Only on AWS."""
+
+    bucket: Text
+    prefix: str = ""
+    """The model's folder, without a slash at either end."""
+    config: Text
+    """A copy of its `config.json` in the project."""
+
+
+class LustreWeights(Section):
+    """A model on an FSx for Lustre file system that the stack makes. Only on AWS."""
+
+    capacity_gib: Positive = 1200
+    mb_per_s_per_tib: Literal[125, 250, 500, 1000] = 250
+    path: str = ""
+    """The model's folder on it."""
+    config: Text
+    """A copy of its `config.json` in the project."""
 
 
 class Model(Section):
-    """The served model: exactly one of `folder`, `volume` and `huggingFace`."""
+    """The served model: exactly one of `folder`, `volume`, `huggingFace`, `s3` and `lustre`."""
 
     name: Text
     """The served name."""
@@ -45,19 +75,31 @@ class Model(Section):
     """A folder of the project with config, tokenizer and weights, on the node itself."""
     volume: Volume | None = None
     hugging_face: HuggingFace | None = None
+    s3: S3Weights | None = None
+    lustre: LustreWeights | None = None
     kv_bytes_per_token: Positive | None = None
     """For architectures that are not computed from `config.json`."""
     weights_gib: PositiveNumber | None = None
     """In place of what `config.json` says of the weights' size."""
-    load_gb_per_s: PositiveNumber = 0.25
-    """How fast the weights arrive, 10^9 bytes per second; an assumption until you have measured it."""
+    load_gb_per_s: PositiveNumber | None = None
+    """How fast the weights arrive, 10^9 bytes per second; default an assumption by source until you have
+    measured it: 0.25, S3 1, Lustre what the file system is sized for."""
 
     @model_validator(mode="after")
     def one_source(self) -> Model:
-        given = [s for s in (self.folder, self.volume, self.hugging_face) if s is not None]
+        given = [s for s in (self.folder, self.volume, self.hugging_face, self.s3, self.lustre) if s is not None]
         if len(given) != 1:
-            raise ValueError(f"give exactly one of folder, volume, huggingFace; found {len(given)}")
+            raise ValueError(f"give exactly one of folder, volume, huggingFace, s3, lustre; found {len(given)}")
         return self
+
+    @property
+    def arrival_gb_per_s(self) -> float:
+        """How fast weights arrive: as stated, or assumed by source."""
+        if self.load_gb_per_s:
+            return self.load_gb_per_s
+        if self.lustre:
+            return self.lustre.capacity_gib / 1024 * self.lustre.mb_per_s_per_tib / 1000
+        return S3_GB_PER_S if self.s3 else DOWNLOAD_GB_PER_S
 
 
 class Resources(Section):
@@ -105,8 +147,9 @@ class Engine(Section):
     port: Port = 8000
     side_channel_port: Port = 5600
     """NIXL's handshake port, one more for each further data-parallel rank."""
-    load_limit_s: Positive = 600
-    """How long loading the model may take before a pod is restarted."""
+    load_limit_s: Positive | None = None
+    """How long loading the model may take before a pod is restarted; default twice what its size and
+    `model.loadGbPerS` make, at least 600."""
     sse_keep_alive_s: NonNegative = 0
     """Seconds of silence after which a stream gets a comment line; 0 is off."""
     resources: Resources = Resources()

@@ -41,7 +41,7 @@ def test_the_local_stack_file_is_right() -> None:
         ("prefill.replicas", 0, "prefill.replicas: found 0; input should be greater than or equal to 1"),
         ("gate.limitMs", 0, "gate.limitMs: found 0; input should be greater than 0"),
         ("gate.limitMs", -5, "gate.limitMs: found -5; input should be greater than 0"),
-        ("model.folder", None, "model: give exactly one of folder, volume, huggingFace; found 0"),
+        ("model.folder", None, "model: give exactly one of folder, volume, huggingFace, s3, lustre; found 0"),
         ("platform.kind", "mars", "platform.kind: found 'mars'; input should be 'local', 'existing' or 'aws'"),
         ("platform.kind", "aws", "platform: `aws` belongs to kind `aws`, which needs it"),
         ("connector.name", "nixel", "connector.name: found 'nixel'; input should be 'nixl'"),

@@ -17,10 +17,12 @@ from tools.localcluster.certificates import kubeconfig, write_private
 from tools.localcluster.layout import (
     API_PORT,
     CGROUP,
+    HOST_ADDRESS,
     NODE_ADDRESS,
     NODE_NAME,
     POD_RANGE,
     SERVICE_RANGE,
+    TOKEN_WEBHOOK_PORT,
     VLLM_MOUNT,
     Layout,
 )
@@ -72,6 +74,10 @@ def _apiserver() -> list[str]:
         "--allow-privileged=true",
         "--endpoint-reconciler-type=lease",
         f"--client-ca-file={PKI}/ca.crt",
+        # Tokens of the AWS stand-in (tools/awsim); where it does not run they are refused.
+        f"--authentication-token-webhook-config-file={ETC}/token-webhook.yaml",
+        "--authentication-token-webhook-version=v1",
+        "--authentication-token-webhook-cache-ttl=10s",
         f"--tls-cert-file={PKI}/apiserver.crt",
         f"--tls-private-key-file={PKI}/apiserver.key",
         f"--kubelet-certificate-authority={PKI}/ca.crt",
@@ -140,6 +146,19 @@ def kubelet_configuration() -> dict[str, Any]:
             "nodefs.available": "1%",
             "imagefs.available": "1%",
         },
+    }
+
+
+def token_webhook() -> dict[str, Any]:
+    """Whom the API server asks about bearer tokens that are not its own."""
+    server = f"http://{HOST_ADDRESS}:{TOKEN_WEBHOOK_PORT}/authenticate"
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "tokens", "cluster": {"server": server}}],
+        "users": [{"name": "tokens", "user": {}}],
+        "contexts": [{"name": "tokens", "context": {"cluster": "tokens", "user": "tokens"}}],
+        "current-context": "tokens",
     }
 
 
@@ -259,6 +278,7 @@ def write_configuration(layout: Layout) -> None:
     write_private(layout.kubeconfig, kubeconfig(layout.pki, "admin"))
     files: dict[str, str] = {
         "kubelet.yaml": yaml.safe_dump(kubelet_configuration()),
+        "token-webhook.yaml": yaml.safe_dump(token_webhook()),
         "kube-proxy.yaml": yaml.safe_dump(kube_proxy_configuration()),
         "containerd.toml": containerd_configuration(),
         "cni/10-splitserve.conflist": json.dumps(cni_configuration(), indent=2),

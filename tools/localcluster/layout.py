@@ -22,6 +22,8 @@ HOST_LINK = "splitserve0"
 NODE_NAME = "splitserve-node"
 CGROUP = "splitserve"
 API_PORT = 6443
+TOKEN_WEBHOOK_PORT = 6444
+"""On the host's end of the link; the AWS stand-in answers there."""
 KUBERNETES_SERVICE_ADDRESS = "198.19.0.1"
 CONTEXT = "splitserve-local"
 VLLM_MOUNT = "/opt/vllm"

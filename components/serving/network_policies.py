@@ -1,0 +1,70 @@
+"""Who may talk to whom in the namespace: nobody but those who must.
+
+vLLM's side channel, metrics and administration have no password of their own. They bind where a
+cluster's network plugin enforces policies (on EKS the VPC CNI, switched on by its add-on); elsewhere
+they are stored and do nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components.serving.labels import MANAGED_BY, TIER_LABEL
+
+ENGINE_TIERS = ("prefill", "decode", "collocated")
+PROBE = {"matchLabels": {"app.kubernetes.io/component": "probe"}}
+
+
+@dataclass(frozen=True)
+class NetworkPoliciesArgs:
+    namespace: pulumi.Input[str]
+    engine_port: int
+    router_port: int
+    router_metrics_port: int
+
+
+class NetworkPolicies(pulumi.ComponentResource):
+    """Ingress alone is limited: what pods may call is their cluster's business."""
+
+    def __init__(self, name: str, args: NetworkPoliciesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("splitserve:serving:NetworkPolicies", name, None, opts)
+        for policy, spec in policies(args).items():
+            k8s.networking.v1.NetworkPolicy(
+                policy,
+                metadata={"name": policy, "namespace": args.namespace, "labels": MANAGED_BY},
+                spec=spec,
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+        self.register_outputs({})
+
+
+def policies(args: NetworkPoliciesArgs) -> dict[str, Any]:
+    """NetworkPolicy specs by name."""
+    return {
+        "deny-by-default": {"podSelector": {}, "policyTypes": ["Ingress"]},
+        "clients-to-router": _policy(_tiers("router"), [{"ports": _ports(args.router_port)}]),
+        "metrics": _policy(
+            _tiers(*ENGINE_TIERS, "router"),
+            # Scrapers live in other namespaces, and the API server's proxy outside all of them.
+            [{"ports": _ports(args.engine_port, args.router_metrics_port)}],
+        ),
+        # The side channel's ports, one a rank, and those that a transport without RDMA picks itself.
+        "kv-transfer": _policy(_tiers(*ENGINE_TIERS), [{"from": [{"podSelector": _tiers(*ENGINE_TIERS)}]}]),
+        "probe": _policy(_tiers(*ENGINE_TIERS, "router"), [{"from": [{"podSelector": PROBE}]}]),
+    }
+
+
+def _tiers(*tiers: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": TIER_LABEL, "operator": "In", "values": list(tiers)}]}
+
+
+def _policy(selector: dict[str, Any], ingress: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"podSelector": selector, "policyTypes": ["Ingress"], "ingress": ingress}
+
+
+def _ports(*ports: int) -> list[dict[str, Any]]:
+    return [{"protocol": "TCP", "port": port} for port in ports]

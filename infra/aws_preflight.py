@@ -1,0 +1,94 @@
+"""Ask AWS what a plan depends on, before anything is declared: from a plan to one message with every fault."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from components.platform.preflight.answer import Answer
+from components.platform.preflight.ask import Clients
+from components.platform.preflight.run import Outcomes, run_checks
+from components.platform.preflight.wanted import Wanted, WantedGroup
+from infra.node_generations import node_generation
+from infra.plan import Plan
+from infra.rules.all_rules import check
+from infra.rules.rule import Finding
+from infra.schema.platform import Aws, NodeGroup
+from infra.settings import SettingsError
+
+POOLS = ("render", "router", "system")
+NODE_GROUPS = ("prefill", "decode", "collocated", *POOLS)
+OWN_TAG = "splitserve:stack"
+"""On everything that a stack makes and that can carry tags (infra/schema/platform.py, Aws.tags)."""
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """`plan` has EC2's security groups in it; `warnings` are what could not be checked, and more."""
+
+    plan: Plan
+    answers: tuple[Answer, ...]
+    warnings: tuple[str, ...]
+
+
+def wanted(plan: Plan, cluster_name: str, owner: str = "") -> Wanted:
+    """What a plan for AWS wants. `owner` is the value of the stack's own tag; ValueError off AWS."""
+    settings, aws = plan.settings, plan.settings.platform.aws
+    if aws is None:
+        raise ValueError(f"platform.kind is {settings.platform.kind}: there is nothing to ask AWS")
+    tiers = [*settings.tiers, *POOLS]
+    groups = {tier: group for tier in tiers if (group := getattr(aws.node_groups, tier, None))}
+    return Wanted(
+        region=aws.region, zone=aws.zone, groups=tuple(_group(tier, group, aws) for tier, group in groups.items()),
+        cluster_name=cluster_name, kubernetes_version=aws.kubernetes_version, eips=_nat_gateways(aws),
+        other_zones=tuple(_other_zones(aws)), own_tag=(OWN_TAG, owner) if owner else None,
+        swap=settings.rollout.strategy == "swap",
+    )  # fmt: skip
+
+
+def _group(tier: str, group: NodeGroup, aws: Aws) -> WantedGroup:
+    generation = node_generation(tier, group, aws)
+    return WantedGroup(
+        key=f"platform.aws.nodeGroups.{tier}", tier=tier, instance=group.instance, nodes=group.nodes,
+        zone=generation.zone, capacity=group.capacity, reservation=group.reservation,
+        placement_group=generation.placement_group, addresses=group.addresses, ami=group.ami,
+        ami_release=group.ami_release, security_group=group.security_group, launch_template=group.launch_template,
+        node_group=f"-{tier}" if tier in POOLS else f"-{generation.name}",
+    )  # fmt: skip
+
+
+def _other_zones(aws: Aws) -> list[tuple[str, str]]:
+    zones = [(f"platform.aws.loadBalancerZones[{i}]", zone) for i, zone in enumerate(aws.load_balancer_zones)]
+    return [*zones, *([("platform.aws.secondZone", aws.second_zone)] if aws.second_zone else [])]
+
+
+def _nat_gateways(aws: Aws) -> int:
+    """Each has an Elastic IP. `each-zone`: those that are named, and the second that EKS wants."""
+    if aws.network.nat == "none":
+        return 0
+    if aws.network.nat == "one":
+        return 1
+    groups = [getattr(aws.node_groups, name) for name in NODE_GROUPS]
+    zones = {aws.zone, *aws.load_balancer_zones, *(group.zone for group in groups if group and group.zone)}
+    return max(2, len(zones | ({aws.second_zone} if aws.second_zone else set())))
+
+
+def preflight(plan: Plan, where: str, cluster_name: str, owner: str = "", clients: Clients | None = None) -> Preflight:
+    """Ask AWS. Raises SettingsError with every fault, and every error of the rules on security groups."""
+    outcomes = run_checks(wanted(plan, cluster_name, owner), clients)
+    asked, errors, warnings = judged(plan, outcomes)
+    faults = [*map(str, outcomes.of("fault")), *map(str, errors)]
+    unknown = [f"could not check: {answer}" for answer in outcomes.of("unknown")]
+    if faults:
+        raise SettingsError(where, faults + unknown)
+    dated = [str(answer) for answer in outcomes.of("ok") if "WARNING" in answer.found]
+    return Preflight(asked, outcomes.answers, (*unknown, *dated, *map(str, warnings)))
+
+
+def judged(plan: Plan, outcomes: Outcomes) -> tuple[Plan, list[Finding], list[Finding]]:
+    """The plan with EC2's security groups, and what the rules find in it that they could not find before."""
+    asked = replace(plan, security_groups={**plan.security_groups, **outcomes.security_groups})
+    if not outcomes.security_groups:
+        return asked, [], []
+    before = set(check(plan))
+    new = [finding for finding in check(asked) if finding not in before]
+    return asked, [f for f in new if f.severity == "error"], [f for f in new if f.severity != "error"]
