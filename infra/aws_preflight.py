@@ -8,17 +8,13 @@ from components.platform.preflight.answer import Answer
 from components.platform.preflight.ask import Clients
 from components.platform.preflight.run import Outcomes, run_checks
 from components.platform.preflight.wanted import Wanted, WantedGroup
+from infra.aws_platform import POOLS, STACK_TAG, platform_name, second_zone, zones
 from infra.node_generations import node_generation
 from infra.plan import Plan
 from infra.rules.all_rules import check
 from infra.rules.rule import Finding
 from infra.schema.platform import Aws, NodeGroup
 from infra.settings import SettingsError
-
-POOLS = ("render", "router", "system")
-NODE_GROUPS = ("prefill", "decode", "collocated", *POOLS)
-OWN_TAG = "splitserve:stack"
-"""On everything that a stack makes and that can carry tags (infra/schema/platform.py, Aws.tags)."""
 
 
 @dataclass(frozen=True)
@@ -30,8 +26,8 @@ class Preflight:
     warnings: tuple[str, ...]
 
 
-def wanted(plan: Plan, cluster_name: str, owner: str = "") -> Wanted:
-    """What a plan for AWS wants. `owner` is the value of the stack's own tag; ValueError off AWS."""
+def wanted(plan: Plan, stack: str) -> Wanted:
+    """What a plan for AWS wants, of which the stack's own things are there already. ValueError off AWS."""
     settings, aws = plan.settings, plan.settings.platform.aws
     if aws is None:
         raise ValueError(f"platform.kind is {settings.platform.kind}: there is nothing to ask AWS")
@@ -39,8 +35,8 @@ def wanted(plan: Plan, cluster_name: str, owner: str = "") -> Wanted:
     groups = {tier: group for tier in tiers if (group := getattr(aws.node_groups, tier, None))}
     return Wanted(
         region=aws.region, zone=aws.zone, groups=tuple(_group(tier, group, aws) for tier, group in groups.items()),
-        cluster_name=cluster_name, kubernetes_version=aws.kubernetes_version, eips=_nat_gateways(aws),
-        other_zones=tuple(_other_zones(aws)), own_tag=(OWN_TAG, owner) if owner else None,
+        cluster_name=platform_name(stack), kubernetes_version=aws.kubernetes_version, eips=_nat_gateways(aws),
+        other_zones=tuple(_other_zones(aws)), own_tag=(STACK_TAG, stack),
         swap=settings.rollout.strategy == "swap",
     )  # fmt: skip
 
@@ -57,24 +53,18 @@ def _group(tier: str, group: NodeGroup, aws: Aws) -> WantedGroup:
 
 
 def _other_zones(aws: Aws) -> list[tuple[str, str]]:
-    zones = [(f"platform.aws.loadBalancerZones[{i}]", zone) for i, zone in enumerate(aws.load_balancer_zones)]
-    return [*zones, *([("platform.aws.secondZone", aws.second_zone)] if aws.second_zone else [])]
+    balancer = [(f"platform.aws.loadBalancerZones[{i}]", zone) for i, zone in enumerate(aws.load_balancer_zones)]
+    return [("platform.aws.secondZone", second_zone(aws)), *balancer]
 
 
 def _nat_gateways(aws: Aws) -> int:
-    """Each has an Elastic IP. `each-zone`: those that are named, and the second that EKS wants."""
-    if aws.network.nat == "none":
-        return 0
-    if aws.network.nat == "one":
-        return 1
-    groups = [getattr(aws.node_groups, name) for name in NODE_GROUPS]
-    zones = {aws.zone, *aws.load_balancer_zones, *(group.zone for group in groups if group and group.zone)}
-    return max(2, len(zones | ({aws.second_zone} if aws.second_zone else set())))
+    """Each has an Elastic IP (components/platform/network.py)."""
+    return {"none": 0, "one": 1, "each-zone": len(zones(aws))}[aws.network.nat]
 
 
-def preflight(plan: Plan, where: str, cluster_name: str, owner: str = "", clients: Clients | None = None) -> Preflight:
+def preflight(plan: Plan, where: str, stack: str, clients: Clients | None = None) -> Preflight:
     """Ask AWS. Raises SettingsError with every fault, and every error of the rules on security groups."""
-    outcomes = run_checks(wanted(plan, cluster_name, owner), clients)
+    outcomes = run_checks(wanted(plan, stack), clients)
     asked, errors, warnings = judged(plan, outcomes)
     faults = [*map(str, outcomes.of("fault")), *map(str, errors)]
     unknown = [f"could not check: {answer}" for answer in outcomes.of("unknown")]

@@ -1,7 +1,7 @@
 """The policy pack: names its rules, nothing else. The rules are in files by subject."""
 
-from pulumi_policy import PolicyPack
+from pulumi_policy import EnforcementLevel, PolicyPack
 
-from policies.pods import NO_PRIVILEGED_PODS
+from policies.all_rules import rules
 
-PolicyPack("splitserve", [NO_PRIVILEGED_PODS])
+PolicyPack("splitserve", [rule.policy for rule in rules()], EnforcementLevel.MANDATORY)

@@ -82,10 +82,12 @@ class Deployment:
     environment: Mapping[str, str] = field(default_factory=_local_environment)
     show: bool = True
     """Whether the output of `up` is shown while it runs."""
+    base: Path = STACK_FILE
+    """The stack file that changes are made to."""
 
     def stack_file(self, *changes: Change) -> Path:
-        """A temporary copy of the local stack file for this namespace, with the changes made."""
-        content = yaml.safe_load(STACK_FILE.read_text())
+        """A temporary copy of the stack file for this namespace, with the changes made."""
+        content = yaml.safe_load(self.base.read_text())
         settings = content["config"]
         settings["splitserve:platform"]["namespace"] = self.namespace
         for change in changes:

@@ -49,6 +49,9 @@ def discover(kubeconfig: Kubeconfig = None, context: Context = None, namespace: 
     print(block.text())
 
 
+_ETHERNET = {"roce-400": 400, "roce-200": 200, "roce-100": 100}
+
+
 @dataclass(frozen=True)
 class Proposal:
     """A `platform:` block, and what in it is a guess."""
@@ -149,10 +152,20 @@ def _link(node: Node) -> tuple[str, str]:
     if resource is None:
         return "tcp", "no RDMA resource on these nodes, so KV would go over TCP"
     if resource == EFA_RESOURCE:
-        return "tcp", "EFA has no value here; tcp is the careful figure for the plan, the gate measures the real one"
+        return _efa_link(node)
     if "roce" in resource or resource.startswith("networking.gke.io"):
         return "roce-400", f"guessed from {resource}; check the adapters' rate (ibstat)"
     return "ib-ndr", f"guessed from {resource}; InfiniBand or RoCE, and its rate, are the adapters' to say (ibstat)"
+
+
+def _efa_link(node: Node) -> tuple[str, str]:
+    """There is no link called EFA here: the fastest whose line rate a GPU's share reaches."""
+    known = catalogue().get(node.instance_type or "")
+    if known is None:
+        return "tcp", f"EFA on {node.instance_type}, of unknown rate; tcp is the careful figure for the plan"
+    share = known.gbit_per_s_per_gpu
+    link = next((name for name, rate in _ETHERNET.items() if rate <= share), "tcp")
+    return link, f"EFA with {share:g} Gbit/s a GPU ({node.instance_type}), planned as {link}"
 
 
 def tables(found: Found) -> list[Table]:
@@ -161,8 +174,9 @@ def tables(found: Found) -> list[Table]:
 
 
 def _node_table(found: Found) -> Table:
-    table = Table("node", "state", "GPUs", "free", "product", "RDMA", "huge pages", "zone", "place", "taints",
-                  title=f"{len(found.nodes)} nodes")  # fmt: skip
+    table = Table(title=f"{len(found.nodes)} nodes")
+    for column in ("node", "state", "GPUs", "free", "product", "RDMA", "huge pages", "zone", "place", "taints"):
+        table.add_column(column, overflow="fold")  # a name that was cut could not be copied
     for node in found.nodes:
         state = "NotReady" if not node.ready else "ready" if node.schedulable else "cordoned"
         free = "?" if node.gpus_free is None else str(node.gpus_free)
@@ -178,7 +192,9 @@ def _node_table(found: Found) -> Table:
 
 
 def _plugin_table(found: Found) -> Table:
-    table = Table("plugin", "where", "image", "ready", title="Device plugins and exporters")
+    table = Table(title="Device plugins and exporters")
+    for column in ("plugin", "where", "image", "ready"):
+        table.add_column(column, overflow="fold")
     for item in found.installed or ():
         table.add_row(item.plugin, item.whose, item.image, f"{item.ready}/{item.wanted}")
     for driver in found.dra.drivers if found.dra else ():

@@ -15,7 +15,7 @@ from components.platform.preflight.page import checks_table, iam_policy
 from components.platform.preflight.run import run_checks
 from infra.aws_preflight import judged, wanted
 from infra.commands.complain import complain
-from infra.naming import CONFIG_PREFIX, PROJECT
+from infra.naming import CONFIG_PREFIX
 from infra.plan import Plan
 from infra.read_plan import inspect_plan
 from infra.settings import SettingsError
@@ -26,18 +26,15 @@ EXIT_CODES: dict[Outcome, int] = {"ok": 0, "fault": 1, "unknown": 2}
 WORDS: dict[Outcome, str] = {"ok": "ok", "fault": "FAULT", "unknown": "could not check"}
 
 StackFile = Annotated[Path, typer.Option(help="such as stacks/Pulumi.prod.yaml")]
-ClusterName = Annotated[str | None, typer.Option(help="the EKS cluster; default as the stack names it")]
-Owner = Annotated[str, typer.Option(help="the value of the stack's own tag, where it is deployed already")]
 AsJson = Annotated[bool, typer.Option("--json", help="one line of JSON")]
 
 
-def preflight(stack_file: StackFile, cluster_name: ClusterName = None, owner: Owner = "",
-              as_json: AsJson = False) -> None:  # fmt: skip
+def preflight(stack_file: StackFile, as_json: AsJson = False) -> None:
     """Whether AWS could build the cluster now. Exit code 0: yes; 1: no; 2: something could not be checked."""
     stack = stack_of(stack_file)
     plan = read_stack_file(stack_file, stack)
     try:
-        asked = wanted(plan, cluster_name or f"{PROJECT}-{stack}", owner)
+        asked = wanted(plan, stack)
     except ValueError as error:
         complain(f"{stack_file}: {error}")
     outcomes = run_checks(asked)
@@ -89,7 +86,9 @@ def answers_json(stack: str, region: str, answers: list[Answer], warnings: list[
 
 def answers_text(answers: list[Answer]) -> str:
     """A table of every answer, what is wrong first, and one line that sums them up."""
-    table = Table("check", "answer", "found", "wanted, way out", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for title in ("check", "answer", "found", "wanted, way out"):
+        table.add_column(title, overflow="fold")
     order: tuple[Outcome, ...] = ("fault", "unknown", "ok")
     for answer in sorted(answers, key=lambda answer: order.index(answer.outcome)):
         way_out = "; ".join(part for part in (answer.wanted, answer.fix) if part)
