@@ -14,7 +14,6 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,7 +56,9 @@ def on_cpu(settings: dict[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def simulated(stack: str, state: Path, *, source: str = "dev", show: bool = True) -> Iterator[tuple[AwsStandIn, Deployment]]:
+def simulated(
+    stack: str, state: Path, *, source: str = "dev", show: bool = True
+) -> Iterator[tuple[AwsStandIn, Deployment]]:
     """A stand-in and a stack on it; `source` is the stack file. Nothing of either is left afterwards."""
     layout = cache().layout()
     home = state / "pulumi"
@@ -105,7 +106,10 @@ def up(stack: Annotated[str, typer.Option(help="dev or prod")] = "dev") -> None:
             _step("up again", deployment, on_cpu),
             _step("other nodes", deployment, on_cpu, another_instance),
         ]
-        destroyed, started = deployment.run("destroy", "--yes", "--skip-preview", "--suppress-progress"), time.monotonic()
+        destroyed, started = (
+            deployment.run("destroy", "--yes", "--skip-preview", "--suppress-progress"),
+            time.monotonic(),
+        )
         print(destroyed.text)
         steps.append({"step": "destroy", "exit": destroyed.code, "seconds": round(time.monotonic() - started, 1)})
         left = aws.leftovers()

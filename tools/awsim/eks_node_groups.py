@@ -109,7 +109,7 @@ def _scaling_group(group: Thing) -> str:
 
 
 def _shown(group: Thing) -> dict[str, Any]:
-    issues = [] if group.busy else group.failure
+    issues = [] if group.busy else [*group.failure, *group.issues]
     return {**group.fields, "status": group.settled_status(), "health": {"issues": issues}}
 
 
@@ -153,9 +153,9 @@ def update_nodegroup_config(region: Region, call: dict[str, Any]) -> dict[str, A
         scaling = {**fields["scalingConfig"], **call["scalingConfig"]}
         _require_sizes(scaling)
         fields["scalingConfig"] = scaling
-        group.failure = _capacity_issue(region, call["nodegroupName"], fields) if scaling["desiredSize"] else []
+        group.issues = _capacity_issue(region, call["nodegroupName"], fields) if scaling["desiredSize"] else []
         group.failed_status = "DEGRADED"
-        if not group.failure:
+        if not group.issues:
             neighbours.resize_scaling_group(region.name, _scaling_group(group), scaling)
     fields.update({key: call[key] for key in ("updateConfig", "nodeRepairConfig") if key in call}, modifiedAt=now())
     group.change("UPDATING")

@@ -49,6 +49,8 @@ class Thing:
     status: str = "CREATING"
     until: float = field(default_factory=lambda: time.monotonic() + SETTLE_S)
     failure: list[dict[str, Any]] = field(default_factory=list)
+    issues: list[dict[str, Any]] = field(default_factory=list)
+    """What is wrong with a thing that was made all right."""
     """Health issues it ends with instead of ACTIVE."""
     failed_status: str = "CREATE_FAILED"
     """What it is then; DEGRADED for what was ACTIVE before."""
@@ -71,6 +73,8 @@ class Thing:
             return self.status
         if self.failure:
             return self.failed_status
+        if self.issues:
+            return "DEGRADED"
         return "ACTIVE"
 
 
