@@ -20,12 +20,11 @@ from tools.own_engine import own_pulumi
 Show = Callable[..., Finished]
 
 
-@pytest.fixture
-def show(deployment: Deployment, tmp_path: Path) -> Show:
+def shown(deployment: Deployment, folder: Path) -> Show:
     """A `pulumi` command on a copy of an example's stack file, with keys replaced."""
 
     def show(command: str, example: str, **keys: Any) -> Finished:
-        copy = tmp_path / f"Pulumi.{example}.yaml"
+        copy = folder / f"Pulumi.{example}.yaml"
         shutil.copy(CHECKOUT / f"stacks/Pulumi.{example}.yaml", copy)
         content = yaml.safe_load(copy.read_text())
         content["config"] |= {f"splitserve:{key}": value for key, value in keys.items()}
@@ -36,7 +35,12 @@ def show(deployment: Deployment, tmp_path: Path) -> Show:
 
 
 @pytest.fixture
-def on_aws(deployment: Deployment, tmp_path: Path) -> Iterator[Deployment]:
+def show(deployment: Deployment, tmp_path: Path) -> Show:
+    return shown(deployment, tmp_path)
+
+
+@pytest.fixture
+def show_on_aws(deployment: Deployment, tmp_path: Path) -> Iterator[Show]:
     """The same stack with AWS's stand-in behind it."""
     home = tmp_path / "pulumi"
     install_plugin(home)
@@ -44,7 +48,7 @@ def on_aws(deployment: Deployment, tmp_path: Path) -> Iterator[Deployment]:
         engine_build.install_provider(cache().engine, home)
     with AwsStandIn() as aws:
         environment = {**deployment.environment, **aws.environment(), "PULUMI_HOME": str(home)}
-        yield replace(deployment, environment=environment)
+        yield shown(replace(deployment, environment=environment), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +59,8 @@ def on_aws(deployment: Deployment, tmp_path: Path) -> Iterator[Deployment]:
         ("dev", ["g6e.24xlarge", "51 ms aged expected over efa g6e.24xlarge, limit 100 ms"]),
     ],
 )  # fmt: skip
-def test_a_preview_of_aws_shows_the_plan_and_the_platform(on_aws: Deployment, example: str, words: list[str]) -> None:
-    finished = on_aws.run("preview", "--config-file", f"stacks/Pulumi.{example}.yaml")
+def test_a_preview_of_aws_shows_the_plan_and_the_platform(show_on_aws: Show, example: str, words: list[str]) -> None:
+    finished = show_on_aws("preview", example)
     assert finished.code == 0, finished.text
     platform = ["aws:eks:Cluster", "aws:ec2:LaunchTemplate", "aws:eks:NodeGroup", "SecurityGroupEgressRule", "KvGate"]
     for word in [*words, *platform]:
@@ -84,9 +88,9 @@ def test_a_plan_that_can_not_work_is_refused_with_its_figures(show: Show) -> Non
     assert "transfer-in-limit" in finished.text
 
 
-def test_a_warning_is_shown_and_does_not_stop(show: Show) -> None:
+def test_a_warning_is_shown_and_does_not_stop(show_on_aws: Show) -> None:
     engine = {"blockSize": 16, "maxModelLen": 32768, "parallel": {"tensor": 8}, "loadLimitS": 900, "sseKeepAliveS": 15,
               "resources": {"extended": {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}}}  # fmt: skip
-    finished = show("preview", "prod", engine=engine)
+    finished = show_on_aws("preview", "prod", engine=engine)
     assert finished.code == 0, finished.text
     assert "147 ms with an aged cache" in finished.text and "set engine.blockSize: 128" in finished.text
