@@ -29,6 +29,10 @@ env: setup ## Print what makes plain `pulumi` and `kubectl` work: eval "$(make -
 logs: setup ## Print a node component's log: make logs COMPONENT=kubelet
 	@$(PYTHON) -m tools.local logs $(COMPONENT)
 
+.PHONY: up-aws-sim
+up-aws-sim: machine ## The dev stack on AWS's stand-in: up, unchanged, other nodes, destroyed
+	@$(PYTHON) -m tools.local start && $(PYTHON) -m tools.aws_sim up
+
 .PHONY: demo-slow-link demo-silent demo-never-ready demo-cannot-measure
 demo-slow-link: up ## A candidate behind a slow link is measured and taken back
 	@$(PYTHON) -m tools.demo slow-link $(DEMO_FLAGS)

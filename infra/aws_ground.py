@@ -26,7 +26,8 @@ from components.release.cluster import Access
 from components.release.ledger import Plan as UpdatePlan
 from infra import output_names as names
 from infra import preflight
-from infra.aws_platform import full_sizes, generations, load_balancer, platform_args, platform_name
+from infra.aws_names import platform_name
+from infra.aws_platform import full_sizes, generations, load_balancer, platform_args
 from infra.ground import Ground, Observed, foundation
 from infra.model_files import WEIGHTS_CLAIM
 from infra.plan import Plan

@@ -14,29 +14,13 @@ from components.platform.load_balancer import LoadBalancer, LoadBalancerArgs
 from components.platform.network import NetworkArgs
 from components.platform.node_generation import NodeGeneration
 from components.release.release import Release
+from infra.aws_names import POOLS, STACK_TAG, platform_name, second_zone, zones
 from infra.node_generations import ROUTER, node_generation
 from infra.plan import Plan
 from infra.schema.platform import Aws
 from infra.settings import Settings
 
-POOLS = ("system", "router", "render")
 ALWAYS = ["vpc-cni", "kube-proxy", "coredns", "eks-pod-identity-agent", "eks-node-monitoring-agent"]
-STACK_TAG = "splitserve:stack"
-
-
-def platform_name(stack: str) -> str:
-    """Of the cluster, and the beginning of everything else's names."""
-    return f"splitserve-{stack}"
-
-
-def zones(aws: Aws) -> list[str]:
-    """The GPU zone first, then EKS's second and the load balancer's."""
-    return list(dict.fromkeys([aws.zone, second_zone(aws), *aws.load_balancer_zones]))
-
-
-def second_zone(aws: Aws) -> str:
-    given = aws.second_zone or f"{aws.region}{'b' if aws.zone.endswith('a') else 'a'}"
-    return given if given != aws.zone else f"{aws.region}a"
 
 
 def generations(releases: Iterable[Release | None]) -> dict[str, NodeGeneration]:

@@ -8,7 +8,7 @@ from components.platform.preflight.answer import Answer
 from components.platform.preflight.ask import Clients
 from components.platform.preflight.run import Outcomes, run_checks
 from components.platform.preflight.wanted import Wanted, WantedGroup
-from infra.aws_platform import POOLS, STACK_TAG, platform_name, second_zone, zones
+from infra.aws_names import POOLS, STACK_TAG, platform_name, second_zone, zones
 from infra.node_generations import node_generation
 from infra.plan import Plan
 from infra.rules.all_rules import check

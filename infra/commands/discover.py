@@ -12,7 +12,6 @@ import typer
 import yaml
 from rich.table import Table
 
-from components.existing.ask import Asker, CannotAsk
 from components.existing.found import Found, Node
 from components.existing.read import ZONE, read
 from components.existing.rights import serving_rights
@@ -34,6 +33,8 @@ def discover(kubeconfig: Kubeconfig = None, context: Context = None, namespace: 
 
     Reads only. Exit code 2 when the cluster can't be asked.
     """
+    from components.existing.ask import Asker, CannotAsk  # Kubernetes' client costs every other command 2 s
+
     try:
         found = read(Asker(kubeconfig, context).answers(namespace, serving_rights(namespace), topology_label))
     except CannotAsk as error:
