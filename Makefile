@@ -31,7 +31,7 @@ logs: setup ## Print a node component's log: make logs COMPONENT=kubelet
 
 .PHONY: up-aws-sim
 up-aws-sim: machine ## The dev stack on AWS's stand-in: up, unchanged, other nodes, destroyed
-	@$(PYTHON) -m tools.local start && $(PYTHON) -m tools.aws_sim up
+	@$(PYTHON) -m tools.local start && $(PYTHON) -m tools.aws_sim
 
 .PHONY: demo-slow-link demo-silent demo-never-ready demo-cannot-measure
 demo-slow-link: up ## A candidate behind a slow link is measured and taken back
