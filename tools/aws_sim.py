@@ -106,10 +106,8 @@ def up(stack: Annotated[str, typer.Option(help="dev or prod")] = "dev") -> None:
             _step("up again", deployment, on_cpu),
             _step("other nodes", deployment, on_cpu, another_instance),
         ]
-        destroyed, started = (
-            deployment.run("destroy", "--yes", "--skip-preview", "--suppress-progress"),
-            time.monotonic(),
-        )
+        started = time.monotonic()
+        destroyed = deployment.run("destroy", "--yes", "--skip-preview", "--suppress-progress")
         print(destroyed.text)
         steps.append({"step": "destroy", "exit": destroyed.code, "seconds": round(time.monotonic() - started, 1)})
         left = aws.leftovers()
