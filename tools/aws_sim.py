@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import yaml
 
 from tools.awsim.running import AwsStandIn, install_plugin
 from tools.cache import CHECKOUT, cache
@@ -38,8 +39,6 @@ def on_cpu(settings: dict[str, Any]) -> None:
 
     UCX in place of LIBFABRIC: the image made here holds no libfabric, and there is no EFA to reach.
     """
-    import yaml
-
     local = yaml.safe_load((CHECKOUT / "stacks/Pulumi.local.yaml").read_text())["config"]
     settings["splitserve:image"] = (CHECKOUT / ".local/image").read_text().strip()
     settings["splitserve:imageContents"] = {"efa": True}
@@ -55,6 +54,13 @@ def on_cpu(settings: dict[str, Any]) -> None:
         settings[f"splitserve:{tier}"] = {"extraArgs": ["--kv-transfer-config", config]}
 
 
+def install_plugins(home: Path) -> None:
+    """Put the stand-in's provider, and ours for Kubernetes, into a PULUMI_HOME of one's own."""
+    install_plugin(home)
+    if not own_pulumi():
+        engine_build.install_provider(cache().engine, home)
+
+
 @contextlib.contextmanager
 def simulated(
     stack: str, state: Path, *, source: str = "dev", show: bool = True
@@ -62,9 +68,7 @@ def simulated(
     """A stand-in and a stack on it; `source` is the stack file. Nothing of either is left afterwards."""
     layout = cache().layout()
     home = state / "pulumi"
-    install_plugin(home)
-    if not own_pulumi():
-        engine_build.install_provider(cache().engine, home)
+    install_plugins(home)
     webhook = f"{HOST_ADDRESS}:{TOKEN_WEBHOOK_PORT}"
     with AwsStandIn(kubeconfig=layout.kubeconfig, webhook=webhook) as aws:
         environment = {
@@ -73,8 +77,6 @@ def simulated(
             **aws.environment(),
             "PULUMI_HOME": str(home),
             "PULUMI_BACKEND_URL": f"file://{state / 'state'}",
-            # The token command must find the AWS command line of this environment.
-            "PULUMI_CONFIG_PASSPHRASE": "splitserve-local",
         }
         (state / "state").mkdir(parents=True, exist_ok=True)
         base = CHECKOUT / "stacks" / f"Pulumi.{source}.yaml"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pulumi
 
@@ -67,7 +67,7 @@ class AwsPlatform(pulumi.ComponentResource):
         self.register_outputs({"clusterName": self.cluster.name})
 
     def _cluster(self, name: str) -> Cluster:
-        args = ClusterArgs(**{**self._args.cluster.__dict__, "subnets": list(self.network.private.values())})
+        args = replace(self._args.cluster, subnets=list(self.network.private.values()))
         return Cluster(name, args, self._child)
 
     def _pool(self, name: str, pool: Pool) -> NodeGroup:

@@ -14,8 +14,9 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components.serving.labels import MANAGED_BY, TIER_LABEL
+from components.serving.spec import TIERS
 
-ENGINE_TIERS = ("prefill", "decode", "collocated")
+ENGINE_TIERS = tuple(tier for tiers in TIERS.values() for tier in tiers)
 PROBE = {"matchLabels": {"app.kubernetes.io/component": "probe"}}
 
 

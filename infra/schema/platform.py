@@ -7,10 +7,9 @@ from typing import Literal
 from pydantic import model_validator
 
 from components.hardware.interfaces import AddressUse
+from components.platform.node_generation import AmiFamily, Capacity
 from infra.schema.section import Name, Positive, PositiveNumber, Section, Text
 
-Capacity = Literal["on-demand", "reservation", "block", "spot"]
-AmiFamily = Literal["al2023", "bottlerocket"]
 LogType = Literal["api", "audit", "authenticator", "controllerManager", "scheduler"]
 Link = Literal["nvlink", "pcie-p2p", "ib-ndr", "ib-hdr", "roce-400", "roce-200", "roce-100", "tcp"]
 

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tools.awsim.running import AwsStandIn, install_plugin
-from tools.cache import CHECKOUT, cache
+from tools.aws_sim import install_plugins
+from tools.awsim.running import AwsStandIn
+from tools.cache import CHECKOUT
 from tools.deployment import Deployment, Finished
-from tools.engine import build as engine_build
-from tools.own_engine import own_pulumi
 
 Show = Callable[..., Finished]
 
@@ -43,9 +42,7 @@ def show(deployment: Deployment, tmp_path: Path) -> Show:
 def show_on_aws(deployment: Deployment, tmp_path: Path) -> Iterator[Show]:
     """The same stack with AWS's stand-in behind it."""
     home = tmp_path / "pulumi"
-    install_plugin(home)
-    if not own_pulumi():
-        engine_build.install_provider(cache().engine, home)
+    install_plugins(home)
     with AwsStandIn() as aws:
         environment = {**deployment.environment, **aws.environment(), "PULUMI_HOME": str(home)}
         yield shown(replace(deployment, environment=environment), tmp_path)
