@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 
@@ -47,6 +47,9 @@ class Figures:
     mean_bytes: float
     mean_descriptors: float
     mean_post_ms: float
+    descriptor_ms: float
+    """What posting one descriptor takes, from the sample that was posted quickest: a busy CPU holds a
+    post up once, not once a descriptor."""
     estimated: bool = False
 
     @property
@@ -122,6 +125,9 @@ def figures(samples: Sequence[Sample]) -> Figures | None:
         mean_bytes=statistics.fmean(sample.bytes or 0.0 for sample in moved),
         mean_descriptors=statistics.fmean(sample.descriptors or 0.0 for sample in moved),
         mean_post_ms=statistics.fmean(sample.post_ms or 0.0 for sample in moved),
+        descriptor_ms=min(
+            (sample.post_ms or 0.0) / sample.descriptors if sample.descriptors else 0.0 for sample in moved
+        ),
     )
 
 
@@ -132,19 +138,17 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 
 
 def estimate_aged(fresh: Figures, worst_descriptors: float) -> Figures:
-    """What an aged cache would take, from the time that posting one descriptor took.
+    """What an aged cache would take, from the time that posting one descriptor takes.
 
     `worst_descriptors` is one for each block of each layer. Where the samples moved as many already, the
     cache was aged before, and they are the answer.
     """
     worst = max(worst_descriptors, fresh.mean_descriptors)
-    per_descriptor_ms = fresh.mean_post_ms / fresh.mean_descriptors if fresh.mean_descriptors else 0.0
-    added_ms = (worst - fresh.mean_descriptors) * per_descriptor_ms
-    return Figures(
-        samples=fresh.samples,
+    added_ms = (worst - fresh.mean_descriptors) * fresh.descriptor_ms
+    return replace(
+        fresh,
         mean_ms=fresh.mean_ms + added_ms,
         p90_ms=fresh.p90_ms + added_ms,
-        mean_bytes=fresh.mean_bytes,
         mean_descriptors=worst,
         mean_post_ms=fresh.mean_post_ms + added_ms,
         estimated=True,

@@ -23,7 +23,7 @@ from components.release.progress import engine_log
 from components.release.release import Release
 from components.release.verdict import judge
 
-SAMPLES = 2
+SAMPLES = 3
 
 
 class FleetCheckProvider(OnceProvider):

@@ -31,7 +31,7 @@ from components.release.release import Release
 from components.release.verdict import Limits, Verdict, judge
 
 GONE_LIMIT_S = 180
-RECHECK_SAMPLES = 1
+RECHECK_SAMPLES = 3
 
 
 class KvGateProvider(OnceProvider):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.release.evidence import Figures, estimate_aged, figures, percentile
+from components.release.evidence import Figures, Sample, estimate_aged, figures, percentile
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50), st.sampled_from([0.5, 0.9, 1.0]))
@@ -21,7 +21,9 @@ def test_no_samples_give_no_figures() -> None:
 
 
 def test_an_aged_estimate_adds_the_post_time_of_every_further_descriptor() -> None:
-    fresh = Figures(5, mean_ms=10.0, p90_ms=12.0, mean_bytes=1e6, mean_descriptors=28, mean_post_ms=2.8)
+    fresh = Figures(
+        5, mean_ms=10.0, p90_ms=12.0, mean_bytes=1e6, mean_descriptors=28, mean_post_ms=2.8, descriptor_ms=0.1
+    )
     aged = estimate_aged(fresh, 28 * 512)
     assert aged.mean_descriptors == 28 * 512
     assert aged.mean_ms == pytest.approx(10 + 0.1 * (28 * 512 - 28))
@@ -30,6 +32,40 @@ def test_an_aged_estimate_adds_the_post_time_of_every_further_descriptor() -> No
 
 def test_a_cache_that_was_aged_before_is_not_aged_once_more() -> None:
     """A live release's pods are not fresh when more replicas make it be checked again."""
-    used = Figures(2, mean_ms=27.0, p90_ms=30.0, mean_bytes=8.4e6, mean_descriptors=256, mean_post_ms=15.0)
+    used = Figures(
+        2, mean_ms=27.0, p90_ms=30.0, mean_bytes=8.4e6, mean_descriptors=256, mean_post_ms=15.0, descriptor_ms=0.06
+    )
     aged = estimate_aged(used, 8 * 32)
     assert (aged.mean_ms, aged.mean_descriptors) == (27.0, 256)
+
+
+@given(
+    posts_ms=st.lists(st.floats(0.1, 5.0), min_size=2, max_size=5),
+    stall_ms=st.floats(0, 500),
+    worst=st.integers(8, 20_000),
+)
+def test_a_stall_of_the_cpu_counts_once_and_not_once_a_descriptor(
+    posts_ms: list[float], stall_ms: float, worst: int
+) -> None:
+    quiet = [measured(post) for post in posts_ms]
+    stalled = [*quiet[:-1], measured(posts_ms[-1] + stall_ms)]
+    before, after = (estimate_aged(found, worst).mean_ms for found in (figures_of(quiet), figures_of(stalled)))
+    spread_ms = (max(posts_ms) - min(posts_ms)) / DESCRIPTORS * worst
+    assert after - before <= stall_ms / len(posts_ms) + spread_ms + 1e-6
+
+
+DESCRIPTORS = 8
+
+
+def measured(post_ms: float) -> Sample:
+    """One transfer of which all but 1 ms is posting."""
+    return Sample(
+        tokens=512, ms=post_ms + 1.0, post_ms=post_ms, bytes=1e6, descriptors=DESCRIPTORS, transfers=1, failed=0,
+        external_tokens=512, prefill_tokens=512, prefill_ms=1.0, decode_ms=1.0, answer="a", reference="a",
+    )  # fmt: skip
+
+
+def figures_of(samples: list[Sample]) -> Figures:
+    found = figures(samples)
+    assert found is not None
+    return found
