@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from infra.plan import Plan
 from infra.plan_report import plan_text
 from infra.read_plan import read_plan
 from infra.report import gate_table, refusal
-from infra.rules.rule import Finding
 from infra.serving_spec import replicas, serving_spec
 from infra.settings import Settings, SettingsError
 from infra.stack_values import stack_values
@@ -43,10 +43,11 @@ async def declare() -> dict[str, Any]:
         stack_values(json.loads(os.environ.get("PULUMI_CONFIG", "{}"))), PROJECT_FOLDER, stack
     )
     settings, model = plan.settings, model_spec(plan, files, PROJECT_FOLDER)
-    _say_plan(plan, warnings)
+    _say_plan(plan, map(str, warnings))
     release = build_release(serving_spec(plan, model, resolve_image(settings, PROJECT_FOLDER, stack)))
     owner = naming.owner(pulumi.get_organization(), pulumi.get_stack())
     observed = ground.observe(plan, PROJECT_FOLDER, owner, pulumi.get_stack(), stack)
+    _warn(observed.warnings)
     ledger = recover(read_ledger(await _own_ledger()), observed.cluster.selected, observed.cluster.record)
     update = plan_update(ledger, release, settings.gate.retry)
     base = ground.declare(plan, update, observed, owner, pulumi.get_stack())
@@ -80,10 +81,14 @@ async def _own_ledger() -> Any:
     return (await pulumi.StackReference(own).get_output_details(names.LEDGER)).value
 
 
-def _say_plan(plan: Plan, warnings: list[Finding]) -> None:
+def _say_plan(plan: Plan, warnings: Iterable[str]) -> None:
     pulumi.log.info(plan_text(plan))
+    _warn(warnings)
+
+
+def _warn(warnings: Iterable[str]) -> None:
     for warning in warnings:
-        pulumi.log.warn(str(warning))
+        pulumi.log.warn(warning)
 
 
 def _say_result(settings: Settings, switch: ReleaseSwitch) -> None:

@@ -24,12 +24,14 @@ from components.platform.weights import (
 )
 from components.release.cluster import Access
 from components.release.ledger import Plan as UpdatePlan
+from infra import aws_preflight, preflight
 from infra import output_names as names
-from infra import preflight
 from infra.aws_names import platform_name
 from infra.aws_platform import full_sizes, generations, load_balancer, platform_args
+from infra.existing_ground import discovered
 from infra.ground import Ground, Observed, foundation
 from infra.model_files import WEIGHTS_CLAIM
+from infra.node_plugins import check_plugins, plugin_args
 from infra.plan import Plan
 from infra.settings import SettingsError
 
@@ -42,21 +44,23 @@ def kubeconfig_path(project: Path, stack: str) -> Path:
 
 
 def observe(plan: Plan, project: Path, owner: str, stack: str, where: str) -> Observed:
-    """The cluster if an update made it already. Raises SettingsError where AWS can't be asked."""
+    """AWS's answers about the plan, and the cluster if an update made it already. Raises SettingsError."""
+    warnings = aws_preflight.preflight(plan, where, stack).warnings
     settings = plan.settings
     region, name = _aws(plan).region, platform_name(stack)
     access = Access(str(kubeconfig_path(project, stack)), name, settings.platform.namespace)
     try:
         found = find_cluster(name, region)
         if found is None:
-            return Observed(access, preflight.Observed(None, None, {}))
+            return Observed(access, preflight.Observed(None, None, {}), warnings=warnings)
         save(kubeconfig_path(project, stack), found)
         counts = sizes(region, name)
     except (EksUnknown, BotoCoreError, ClientError) as error:
         raise SettingsError(where, [
             f"platform.aws: {error}; give credentials that may ask (docs/reference/preflight.md)"
         ]) from None  # fmt: skip
-    return Observed(access, preflight.observe(access, owner, where), counts)
+    cluster = preflight.observe(access, owner, where)
+    return Observed(access, cluster, counts, discovered(plan, access, where), warnings)
 
 
 def declare(plan: Plan, update: UpdatePlan, observed: Observed, owner: str, stack: str) -> Ground:
@@ -68,7 +72,8 @@ def declare(plan: Plan, update: UpdatePlan, observed: Observed, owner: str, stac
     on_aws = pulumi.ResourceOptions(providers=[provider])
     platform = AwsPlatform(platform_name(stack), args, on_aws)
     cluster = _cluster_provider(platform, observed.access)
-    opts = foundation(cluster, plan, observed.access, owner, platform.ready)
+    plugins = check_plugins(plugin_args(plan, owner, observed.found), stack)
+    opts = foundation(cluster, plan, observed.access, update, plugins, platform.ready)
     weights = _weights(plan, platform, cluster, stack, on_aws, opts)
     nodes = EksNodes(
         args.region, platform.cluster.name, platform_name(stack), full_sizes(settings), observed.nodes,

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from components.nodes.device_claim import template_name
+from components.nodes.names import EFA_RESOURCE, GPU_RESOURCE
+from components.serving.labels import IMAGE_EFA
 from components.serving.spec import (
     TIERS,
+    DeviceClaims,
     EngineSpec,
     ModelSpec,
     ResourceSpec,
@@ -39,6 +45,7 @@ def serving_spec(plan: Plan, model: ModelSpec, image: str) -> ServingSpec:
         placement=placements(plan),
         note=settings.note,
         nodes={tier: generation.to_json() for tier, generation in node_generations(plan).items()},
+        annotations={IMAGE_EFA: "true"} if settings.image_contents.efa else {},
     )
 
 
@@ -75,7 +82,7 @@ def _tier(plan: Plan, name: str) -> TierSpec:
             pipeline_parallel=engine.parallel.pipeline,
             data_parallel=engine.parallel.data,
         ),
-        resources=_resources(settings.resources_of(name)),
+        resources=_engine_resources(settings, name),
         environment={**engine.environment, **tier.environment},
         extra_args=tuple(tier.extra_args),
         load_limit_s=plan.load_limit_s,
@@ -89,6 +96,16 @@ def _chosen_utilization(settings: Settings) -> float | None:
     """The share of GPU memory where the stack file sets one; else vLLM's own default holds."""
     chosen = "gpu_memory_utilization" in settings.engine.model_fields_set
     return settings.engine.gpu_memory_utilization if chosen else None
+
+
+def _engine_resources(settings: Settings, tier: str) -> ResourceSpec:
+    """With claims in place of GPUs and EFA where DRA hands them out."""
+    found = _resources(settings.resources_of(tier))
+    gpus, efas = (int(found.extended.get(name, 0)) for name in (GPU_RESOURCE, EFA_RESOURCE))
+    if settings.platform.node_software.devices != "dra" or not gpus:
+        return found
+    left = {name: count for name, count in found.extended.items() if name not in (GPU_RESOURCE, EFA_RESOURCE)}
+    return replace(found, extended=left, claims=DeviceClaims(template_name(efas // gpus), gpus))
 
 
 def _resources(resources: Resources) -> ResourceSpec:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pulumi_policy import PolicyResource
 from pulumi_policy.proxy import UnknownValueError
 
-from components.serving.labels import TIER_LABEL
+from components.nodes.images import ALL
+from components.serving.labels import IMAGE_EFA, TIER_LABEL
 from policies.amounts import whole, yes
 from policies.rule import Finding, Resource, Setting, Stack, resource_rule, stack_rule
 from policies.unknown import independently
@@ -17,11 +18,11 @@ from policies.workloads import WORKLOADS, containers, metadata, namespace, pod_m
 
 PART_OF = ("app.kubernetes.io/part-of", "splitserve-nodes")
 BECAUSE = "splitserve.dev/privileged-because"
-IMAGE_EFA = "splitserve.dev/image-efa"
 EFA_RESOURCE = "vpc.amazonaws.com/efa"
 NODE_IMAGES = "splitserve.local/"
 """Images that `make up` makes on the node itself: they are in no registry and have no digest there."""
 DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
+VERSION = re.compile(r"^v?\d+\.\d+\.\d+")
 NETWORK_POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 AS_GOOD_AS_PRIVILEGED = {"ALL", "SYS_ADMIN", "CAP_SYS_ADMIN"}
 
@@ -69,18 +70,23 @@ def _privileges(container: Mapping[str, Any], patch: bool) -> Iterator[Finding]:
     fix="write repository@sha256:…; `docker buildx imagetools inspect IMAGE` prints the digest",
     source="https://kubernetes.io/docs/concepts/containers/images/; vllm-project/vllm pull request 29503: "
            "the KV handshake compares versions",
+    settings=[Setting("byVersion", sorted(image.repository for image in ALL if not image.digest),
+                      "repositories whose publisher states no digest: an exact version is enough there")],
 )  # fmt: skip
 def image_by_digest(resource: Resource) -> Iterator[Finding]:
-    yield from independently(_image(container) for container in containers(resource.kind, resource.props))
+    by_version = resource.settings["byVersion"]
+    yield from independently(_image(found, by_version) for found in containers(resource.kind, resource.props))
 
 
-def _image(container: Mapping[str, Any]) -> Iterator[Finding]:
+def _image(container: Mapping[str, Any], by_version: Sequence[str]) -> Iterator[Finding]:
     image = container.get("image")
     if not image or image.startswith(NODE_IMAGES):
         return
     tag = image.split("@")[0].rsplit("/")[-1].partition(":")[2]
     if tag == "latest":
         yield Finding(f"container `{container.get('name')}` with the tag `latest` ({image})", "no such tag")
+    elif image.partition(":")[0] in by_version and VERSION.search(tag):
+        return
     elif not DIGEST.search(image):
         yield Finding(f"container `{container.get('name')}` with {image}", "an image by digest")
 

@@ -44,6 +44,9 @@ class Daemon:
     init_containers: Sequence[dict[str, Any]] = ()
     runtime_class: str | None = None
     template_annotations: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = NAMESPACE
+    keep_off: Mapping[str, str] = field(default_factory=dict)
+    """Nodes with one of these labels have what this DaemonSet brings."""
 
 
 def daemon_set(daemon: Daemon) -> dict[str, Any]:
@@ -53,7 +56,7 @@ def daemon_set(daemon: Daemon) -> dict[str, Any]:
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": {**metadata(daemon.name, daemon.owner), "annotations": annotations},
+        "metadata": {**metadata(daemon.name, daemon.owner, daemon.namespace), "annotations": annotations},
         "spec": {
             "selector": {"matchLabels": {NAME: daemon.name}},
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}},
@@ -71,10 +74,12 @@ def daemon_set(daemon: Daemon) -> dict[str, Any]:
 def _pod(daemon: Daemon) -> dict[str, Any]:
     """Every taint is tolerated: a plugin that a taint keeps away leaves its node without devices."""
     pod: dict[str, Any] = {
-        "priorityClassName": "system-node-critical",
+        **({"priorityClassName": "system-node-critical"} if daemon.namespace == NAMESPACE else {}),
         "tolerations": [{"operator": "Exists"}],
         "nodeSelector": {"kubernetes.io/os": "linux", **daemon.selector},
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": NOT_EKS_AUTO}},
+        "affinity": {
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": _not_on({**EKS_AUTO, **daemon.keep_off})}
+        },
         "automountServiceAccountToken": daemon.service_account is not None,
         "enableServiceLinks": False,
         "containers": list(daemon.containers),
@@ -91,12 +96,13 @@ def _pod(daemon: Daemon) -> dict[str, Any]:
     return pod
 
 
-# EKS Auto Mode's nodes have GPU and EFA plugins built in (eks-charts aws-efa-k8s-device-plugin v0.5.30).
-NOT_EKS_AUTO: dict[str, Any] = {
-    "nodeSelectorTerms": [
-        {"matchExpressions": [{"key": "eks.amazonaws.com/compute-type", "operator": "NotIn", "values": ["auto"]}]}
-    ]
-}
+EKS_AUTO = {"eks.amazonaws.com/compute-type": "auto"}
+"""Nodes with GPU and EFA plugins built in (eks-charts aws-efa-k8s-device-plugin v0.5.30)."""
+
+
+def _not_on(labels: Mapping[str, str]) -> dict[str, Any]:
+    expressions = [{"key": key, "operator": "NotIn", "values": [value]} for key, value in labels.items()]
+    return {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
 
 
 def labels(name: str, owner: str) -> dict[str, str]:

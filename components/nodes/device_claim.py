@@ -70,10 +70,15 @@ def _request(name: str, device_class: str, count: int) -> dict[str, Any]:
     return {"name": name, "exactly": exactly}
 
 
-def pod_claims(template: str, gpus: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """A pod's `resourceClaims` and its container's `resources.claims`, for an engine of some GPUs."""
-    names = [f"gpu-{index}" for index in range(gpus)]
-    return [{"name": n, "resourceClaimTemplateName": template} for n in names], [{"name": n} for n in names]
+def template_name(efas_per_gpu: int) -> str:
+    """By what it holds: releases that ask for the same share one, and it is never changed under a live one."""
+    return f"gpu-with-{efas_per_gpu}-efa"
+
+
+def efas_per_gpu(template: str) -> int | None:
+    """What a name of ours says; None for another's."""
+    found = re.fullmatch(r"gpu-with-(\d+)-efa", template)
+    return int(found[1]) if found else None
 
 
 class DeviceClaim(pulumi.ComponentResource):

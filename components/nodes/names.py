@@ -19,6 +19,10 @@ PRIVILEGED_BECAUSE = "splitserve.dev/privileged-because"
 GPU_NODES = {"splitserve.dev/accelerator": "nvidia"}
 EFA_NODES = {"splitserve.dev/efa": "true"}
 """Labels of the stack's own node groups. On a cluster that exists they are an argument."""
+OWN_PLUGIN_LABEL = "splitserve.dev/gpu-plugin"
+OWN_PLUGIN = "built-in"
+"""On nodes whose AMI runs NVIDIA's device plugin itself: Bottlerocket's NVIDIA variants
+(https://bottlerocket.dev/en/os/latest/#/api/settings/kubernetes-device-plugins/)."""
 
 GPU_RESOURCE = "nvidia.com/gpu"
 EFA_RESOURCE = "vpc.amazonaws.com/efa"

@@ -10,7 +10,7 @@ import pulumi
 
 from components.nodes import images
 from components.nodes.daemon import KUBELET_PLUGINS, Daemon, daemon_set, declare, host_path, mount, resources
-from components.nodes.names import GPU_NODES
+from components.nodes.names import GPU_NODES, OWN_PLUGIN, OWN_PLUGIN_LABEL
 
 NAME = "splitserve-nvidia-device-plugin"
 
@@ -41,7 +41,10 @@ def render(args: NvidiaDevicePluginArgs) -> dict[str, Any]:
     }
     volumes = [host_path("device-plugins", KUBELET_PLUGINS, "Directory")]
     return daemon_set(
-        Daemon(NAME, args.owner, args.selector, [container], volumes, runtime_class=args.runtime_class)
+        Daemon(
+            NAME, args.owner, args.selector, [container], volumes,
+            runtime_class=args.runtime_class, keep_off={OWN_PLUGIN_LABEL: OWN_PLUGIN},
+        )
     )  # fmt: skip
 
 

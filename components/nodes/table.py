@@ -39,12 +39,14 @@ From Kubernetes 1.34 on, `gpu-dra` and `efa-dra` take the place of `gpu` and `ef
 A tier's ResourceClaimTemplate asks for one GPU with the EFA devices on its PCIe root, once for each GPU.
 Device plugin and DRA driver for the same devices are never installed side by side.
 
+## RDMA counters
+
+Where pods ask for RDMA devices, `splitserve-rdma-counters` runs in the stack's own namespace, on the engines'
+image and without a privilege: the kernel's counters of each device (`/sys/class/infiniband`), EFA's and
+InfiniBand's alike, as `rdma_counter_total` on port 9401. `nodeSoftware.rdmaMetrics: false` leaves it out.
+
 ## Left out
 
-- **EFA metrics.** AWS's exporter (awsome-distributed-training, `4.validation_and_observability/3.efa-node-exporter`)
-  comes as a Dockerfile that you build and push to a registry of your own; AWS's own build,
-  `hyperpod/efa_exporter`, is private and has no published digest. The EFA counters stay readable on the node
-  under `/sys/class/infiniband/*/ports/*/hw_counters`.
 - **A digest for the RDMA shared device plugin and for AWS's images.** No public source of theirs states one.
 - **DRA for InfiniBand and RoCE.** DRANET does it, but AWS's build, which runs without privileges, offers EFA only.
 - **NVIDIA's compute domains** (multi-node NVLink) and the admission policy of its DRA driver: install

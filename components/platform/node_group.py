@@ -14,6 +14,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components.hardware.instance import Instance
+from components.nodes.names import OWN_PLUGIN, OWN_PLUGIN_LABEL
 from components.platform.launch_template import known_instance, launch_template
 from components.platform.node_generation import (
     ACCELERATOR_LABEL,
@@ -132,6 +133,8 @@ def node_labels(generation: NodeGeneration, found: Instance | None, pool: bool) 
     labels = {NODES_LABEL.format(generation.tier): "true" if pool else generation.id}
     if found and found.gpus:
         labels[ACCELERATOR_LABEL] = "nvidia"
+        if generation.ami == "bottlerocket":
+            labels[OWN_PLUGIN_LABEL] = OWN_PLUGIN
     if found and found.efa_interfaces:
         labels[EFA_LABEL] = "true"
     return labels

@@ -53,6 +53,8 @@ class Release:
     pods: dict[str, dict[str, Any]]
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By tier, the node generation that it was proved on; empty where the platform makes no nodes."""
+    annotations: dict[str, str] = field(default_factory=dict)
+    """On the pods of every tier."""
 
     @property
     def engine_tiers(self) -> tuple[str, ...]:
@@ -69,6 +71,7 @@ class Release:
             expectation=Expectation(**_whole_numbers(content["expectation"])),
             pods=_whole_numbers(content["pods"]),
             nodes=_whole_numbers(content.get("nodes") or {}),
+            annotations=content.get("annotations") or {},
         )
 
 
@@ -97,7 +100,7 @@ def build_release(serving: ServingSpec) -> Release:
         "note": serving.note,
         **({"nodes": nodes} if nodes else {}),
     }
-    return Release(release_id(content), serving.note, expectation, pods, nodes)
+    return Release(release_id(content), serving.note, expectation, pods, nodes, dict(serving.annotations))
 
 
 def release_id(content: dict[str, Any]) -> str:

@@ -85,7 +85,7 @@ class ReleaseSwitch(pulumi.ComponentResource):
         self.register_outputs({"endpoint": self.endpoint, "ledger": self.ledger})
 
     def _declare(self, release: Release) -> Workloads:
-        args = WorkloadsArgs(release.id, release.pods, self._args.access.namespace)
+        args = WorkloadsArgs(release.id, release.pods, self._args.access.namespace, release.annotations)
         return Workloads(f"release-{release.id}", args, pulumi.ResourceOptions(parent=self))
 
     def _gate(self, release: Release, nodes: SwitchNodes) -> KvGate:

@@ -44,12 +44,13 @@ def engine_pod(serving: ServingSpec, tier: EngineTier) -> dict[str, Any]:
         "volumeMounts": [*pod.SCRATCH_MOUNTS, *_model_mounts(serving)],
         **_probes(serving, spec),
     }
-    return pod.pod_spec(
+    rendered = pod.pod_spec(
         serving.placement[tier],
         container,
         volumes=[*pod.scratch_volumes(spec.resources.shm), *_model_volumes(serving)],
         grace_s=PRESTOP_S + spec.drain_s + KILL_MARGIN_S,
     )
+    return rendered | pod.resource_claims(spec.resources.claims)
 
 
 def engine_arguments(serving: ServingSpec, tier: EngineTier) -> list[str]:

@@ -6,6 +6,8 @@ RELEASE_LABEL = "splitserve.dev/release"
 TIER_LABEL = "splitserve.dev/tier"
 OWNER_LABEL = "splitserve.dev/stack"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "splitserve"}
+IMAGE_EFA = "splitserve.dev/image-efa"
+"""A pod's annotation: its image holds EFA's libfabric, as the stack file says."""
 NO_RELEASE = "none"
 """What the front door selects while no release has passed: no pod carries it."""
 

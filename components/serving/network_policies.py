@@ -13,6 +13,9 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components.nodes.daemon import NAME
+from components.nodes.rdma_counters import NAME as RDMA_COUNTERS
+from components.nodes.rdma_counters import PORT as RDMA_COUNTERS_PORT
 from components.serving.labels import MANAGED_BY, TIER_LABEL
 from components.serving.spec import TIERS
 
@@ -55,6 +58,7 @@ def policies(args: NetworkPoliciesArgs) -> dict[str, Any]:
         ),
         # The side channel's ports, one a rank, and those that a transport without RDMA picks itself.
         "kv-transfer": _policy(_tiers(*ENGINE_TIERS), [{"from": [{"podSelector": _tiers(*ENGINE_TIERS)}]}]),
+        "rdma-counters": _policy({"matchLabels": {NAME: RDMA_COUNTERS}}, [{"ports": _ports(RDMA_COUNTERS_PORT)}]),
         "probe": _policy(_tiers(*ENGINE_TIERS, "router"), [{"from": [{"podSelector": PROBE}]}]),
     }
 

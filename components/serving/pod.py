@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.serving.spec import PodPlacement, ResourceSpec
+from components.serving.spec import DeviceClaims, PodPlacement, ResourceSpec
 
 SECURITY_CONTEXT: dict[str, Any] = {
     "allowPrivilegeEscalation": False,
@@ -42,7 +42,15 @@ def resources(spec: ResourceSpec) -> dict[str, Any]:
     limits = {"memory": spec.memory, **extended}
     if spec.cpu_limit:
         limits["cpu"] = spec.cpu_limit
-    return {"requests": {"cpu": spec.cpu, "memory": spec.memory, **extended}, "limits": limits}
+    claimed = {"claims": [{"name": name} for name in spec.claims.names]} if spec.claims else {}
+    return {"requests": {"cpu": spec.cpu, "memory": spec.memory, **extended}, "limits": limits, **claimed}
+
+
+def resource_claims(claims: DeviceClaims | None) -> dict[str, Any]:
+    """The pod's own part of what `resources` names; empty without claims."""
+    if claims is None:
+        return {}
+    return {"resourceClaims": [{"name": n, "resourceClaimTemplateName": claims.template} for n in claims.names]}
 
 
 def pod_spec(

@@ -70,6 +70,18 @@ class EngineSpec:
 
 
 @dataclass(frozen=True)
+class DeviceClaims:
+    """So many claims made from one ResourceClaimTemplate of the namespace: one for each GPU."""
+
+    template: str
+    count: int
+
+    @property
+    def names(self) -> list[str]:
+        return [f"gpu-{index}" for index in range(self.count)]
+
+
+@dataclass(frozen=True)
 class ResourceSpec:
     """Requests and limits of one container; `extended` are device resources by name."""
 
@@ -78,6 +90,8 @@ class ResourceSpec:
     cpu_limit: str | None = None
     shm: str = "1Gi"
     extended: Mapping[str, int | str] = field(default_factory=dict)
+    claims: DeviceClaims | None = None
+    """In place of device resources, where Dynamic Resource Allocation hands out the devices."""
 
 
 @dataclass(frozen=True)
@@ -136,3 +150,5 @@ class ServingSpec:
     note: str
     nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By tier, the node generation that the platform makes for it, where it makes nodes."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """On every pod: what is known of the image."""

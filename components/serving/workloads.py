@@ -6,7 +6,8 @@ awaited here either, since a release that never gets ready is the gate's to judg
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
@@ -24,16 +25,21 @@ class WorkloadsArgs:
     release_id: str
     pods: dict[str, dict[str, Any]]
     namespace: pulumi.Input[str]
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
-def deployment_spec(release_id: str, tier: str, pod: dict[str, Any]) -> dict[str, Any]:
+def deployment_spec(release_id: str, tier: str, pod: dict[str, Any],
+                    annotations: Mapping[str, str] | None = None) -> dict[str, Any]:  # fmt: skip
     """The Deployment's `spec` of one tier, without replicas: those are the gate's and the switch's."""
     labels = pod_labels(release_id, tier)
     return {
         "selector": {"matchLabels": {key: labels[key] for key in (RELEASE_LABEL, TIER_LABEL)}},
         # A surge would ask for devices that the old pod still holds, and wait for ever.
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
-        "template": {"metadata": {"labels": labels}, "spec": pod},
+        "template": {
+            "metadata": {"labels": labels, **({"annotations": dict(annotations)} if annotations else {})},
+            "spec": pod,
+        },
     }
 
 
@@ -49,7 +55,7 @@ class Workloads(pulumi.ComponentResource):
 
     def _deployment(self, tier: str, args: WorkloadsArgs) -> k8s.apps.v1.Deployment:
         labels = pod_labels(args.release_id, tier)
-        spec: Any = deployment_spec(args.release_id, tier, args.pods[tier])
+        spec: Any = deployment_spec(args.release_id, tier, args.pods[tier], args.annotations)
         return k8s.apps.v1.Deployment(
             workload_name(tier, args.release_id),
             metadata=k8s.meta.v1.ObjectMetaArgs(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import ModuleType
 
 from infra.plan import Plan
-from infra.rules import connector, model, nodes, operation, parity, pods
+from infra.rules import addons, connector, model, network, nodes, operation, parity, pods
 from infra.rules.rule import Finding, Rule
 
-SUBJECTS: tuple[ModuleType, ...] = (parity, connector, pods, nodes, model, operation)
+SUBJECTS: tuple[ModuleType, ...] = (parity, connector, pods, nodes, network, addons, model, operation)
 
 
 def rules() -> list[Rule]:

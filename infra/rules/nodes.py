@@ -2,36 +2,79 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components.hardware.catalogue import UnknownInstance, dated, instance
 from components.hardware.interfaces import LayoutUnknown, layout
+from infra.aws_names import POOLS
 from infra.plan import Plan
 from infra.rules.rule import Finding, rule
 from infra.schema.platform import NodeGroup
 
+AL2023_RELEASE = re.compile(r"(\d+\.\d+)\.\d+-20\d{6}")
+"""Kubernetes' version and a date, such as 1.34.2-20260101 (amazon-eks-ami, releases)."""
+BOTTLEROCKET_RELEASE = re.compile(r"\d+\.\d+\.\d+(-[0-9a-f]{8})?")
+"""Bottlerocket's own version, such as 1.50.0-cacc4ce9, which says nothing of Kubernetes'."""
 
-def _groups(plan: Plan) -> Iterator[tuple[str, str, NodeGroup]]:
+
+def all_groups(plan: Plan) -> Iterator[tuple[str, str, NodeGroup]]:
     """(key in the stack file, tier, node group) of every group that is set."""
     aws = plan.settings.platform.aws
-    for tier in ("prefill", "decode", "collocated", "render", "system"):
+    for tier in ("prefill", "decode", "collocated", *POOLS):
         group = getattr(aws.node_groups, tier) if aws else None
         if group:
             yield f"platform.aws.nodeGroups.{tier}", tier, group
 
 
 def _gpu_groups(plan: Plan) -> Iterator[tuple[str, str, NodeGroup]]:
-    return (entry for entry in _groups(plan) if entry[1] in plan.settings.tiers)
+    return (entry for entry in all_groups(plan) if entry[1] in plan.settings.tiers)
 
 
 @rule("node-group-of-each-tier", "error", "Each engine tier on AWS has its node group.",
       "splitserve: an engine tier runs on nodes of its own")  # fmt: skip
 def node_groups(plan: Plan) -> Iterator[Finding]:
     if plan.settings.platform.aws:
-        present = {tier for _, tier, _ in _groups(plan)}
+        present = {tier for _, tier, _ in all_groups(plan)}
         for tier in plan.settings.tiers.keys() - present:
             yield Finding(f"platform.aws.nodeGroups.{tier}", "nothing", "a node group for this tier")
+
+
+@rule("pool-for-routers", "error", "There are CPU nodes for the routers and for what the cluster itself runs.",
+      "splitserve: GPU nodes take their own tier's pods alone, so CoreDNS and routers would wait for ever")  # fmt: skip
+def pool_for_routers(plan: Plan) -> Iterator[Finding]:
+    aws = plan.settings.platform.aws
+    if aws and not aws.node_groups.system and not aws.node_groups.router:
+        yield Finding("platform.aws.nodeGroups.system", "nothing", "a node group for routers and the cluster's own pods",
+                      "such as {instance: m7i.large, nodes: 2}")  # fmt: skip
+
+
+@rule("max-nodes", "error", "A node group's largest size is no less than its size.",
+      "https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_UpdateAutoScalingGroup.html: the desired "
+      "capacity is at most the maximum size")  # fmt: skip
+def max_nodes(plan: Plan) -> Iterator[Finding]:
+    for key, _, group in all_groups(plan):
+        if group.max_nodes is not None and group.max_nodes < group.nodes:
+            yield Finding(f"{key}.maxNodes", f"{group.max_nodes}", f"at least the group's nodes, {group.nodes}",
+                          "raise it, or leave it out")  # fmt: skip
+
+
+@rule("ami-release-of-family", "error", "An AMI release is one of the group's AMI family and Kubernetes version.",
+      "https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html: releaseVersion")  # fmt: skip
+def ami_release(plan: Plan) -> Iterator[Finding]:
+    aws = plan.settings.platform.aws
+    for key, _, group in all_groups(plan):
+        if not aws or not group.ami_release:
+            continue
+        version, of_al2023 = aws.kubernetes_version, AL2023_RELEASE.fullmatch(group.ami_release)
+        found = f"{group.ami_release!r}, with ami {group.ami}"
+        if group.ami == "al2023" and (not of_al2023 or of_al2023[1] != version):
+            yield Finding(f"{key}.amiRelease", found, f"a release for Kubernetes {version}, such as {version}.2-20260101",
+                          "leave it out for EKS's newest")  # fmt: skip
+        elif group.ami == "bottlerocket" and (of_al2023 or not BOTTLEROCKET_RELEASE.fullmatch(group.ami_release)):
+            yield Finding(f"{key}.amiRelease", found, "a release of Bottlerocket, such as 1.50.0-cacc4ce9",
+                          "leave it out for EKS's newest, or set ami: al2023")  # fmt: skip
 
 
 @rule("instance-known", "error", "GPU node groups are of types that the catalogue has.",
@@ -77,8 +120,8 @@ def zone_of_region(plan: Plan) -> Iterator[Finding]:
     aws = plan.settings.platform.aws
     if not aws:
         return
-    zones = {"platform.aws.zone": aws.zone}
-    zones |= {f"{key}.zone": group.zone for key, _, group in _groups(plan) if group.zone}
+    zones = {"platform.aws.zone": aws.zone} | ({"platform.aws.secondZone": aws.second_zone} if aws.second_zone else {})
+    zones |= {f"{key}.zone": group.zone for key, _, group in all_groups(plan) if group.zone}
     zones |= {f"platform.aws.loadBalancerZones[{i}]": zone for i, zone in enumerate(aws.load_balancer_zones)}
     for key, zone in zones.items():
         if not zone.startswith(aws.region) or len(zone) == len(aws.region):
@@ -119,7 +162,7 @@ def placement_group(plan: Plan) -> Iterator[Finding]:
 @rule("reservation-named", "error", "Reserved capacity names its reservation, other capacity none.",
       "https://github.com/hashicorp/terraform-provider-aws/issues/40876, https://github.com/eksctl-io/eksctl/pull/8207")  # fmt: skip
 def reservation_named(plan: Plan) -> Iterator[Finding]:
-    for key, _, group in _groups(plan):
+    for key, _, group in all_groups(plan):
         reserved = group.capacity in ("reservation", "block")
         if reserved and not (group.reservation or "").startswith("cr-"):
             yield Finding(f"{key}.reservation", f"{group.reservation}, with capacity {group.capacity}",
@@ -131,7 +174,7 @@ def reservation_named(plan: Plan) -> Iterator[Finding]:
 @rule("own-template-alone", "error", "A launch template of your own comes without settings that it would replace.",
       "https://github.com/pulumi/pulumi-eks/issues/1228, 633: disk size ignored beside a template")  # fmt: skip
 def own_template(plan: Plan) -> Iterator[Finding]:
-    for key, _, group in _groups(plan):
+    for key, _, group in all_groups(plan):
         ignored = {"diskGib": group.disk_gib, "securityGroup": group.security_group}
         for name, value in ignored.items():
             if group.launch_template and value:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from components.hardware.catalogue import catalogue
+from components.hardware.instance import Instance
 from infra.plan import Plan
 from infra.rules.rule import Finding, rule
 
@@ -57,6 +59,24 @@ def rdma_used(plan: Plan) -> Iterator[Finding]:
                               f"{share}, the share of {_gpus(plan, tier)} GPUs of a {hardware.instance.name}")  # fmt: skip
 
 
+@rule("efa-on-the-node", "error", "Pods ask for no more EFA interfaces than their nodes have.",
+      "Kubernetes: a pod that asks for more of a device than a node has is never scheduled")  # fmt: skip
+def efa_on_the_node(plan: Plan) -> Iterator[Finding]:
+    for tier, settings in plan.settings.tiers.items():
+        hardware = plan.hardware[tier]
+        asked = plan.settings.resources_of(tier).extended.get(EFA_RESOURCE)
+        if hardware is None or hardware.instance is None or not isinstance(asked, int):
+            continue
+        key, there = f"{tier}.resources.extended.{EFA_RESOURCE}", hardware.instance.efa_interfaces
+        if not there:
+            yield Finding(key, f"{asked} on a {hardware.instance.name}", "nothing: the type has no EFA",
+                          f"leave it out, or choose {_with_efa(hardware.instance)}")  # fmt: skip
+        elif settings.replicas > hardware.nodes * (there // asked):
+            yield Finding(key, f"{asked} for each of {settings.replicas} pods",
+                          f"no more than {hardware.nodes} {hardware.instance.name} of {there} hold",
+                          "ask for fewer, or more nodes")  # fmt: skip
+
+
 @rule("gpus-requested", "error", "An engine asks for as many GPUs as it is parallel.",
       "vLLM starts one worker a rank; too few GPUs end it at start-up")  # fmt: skip
 def gpus_requested(plan: Plan) -> Iterator[Finding]:
@@ -67,6 +87,17 @@ def gpus_requested(plan: Plan) -> Iterator[Finding]:
         if asked != _gpus(plan, tier):
             yield Finding(f"{tier}.resources.extended.nvidia.com/gpu", f"{asked}",
                           f"{_gpus(plan, tier)}: tensor x pipeline x data of {tier}.engine.parallel")  # fmt: skip
+
+
+@rule("dra-efa-whole", "error", "Under Dynamic Resource Allocation each GPU gets a whole number of EFA devices.",
+      "splitserve: a claim holds one GPU with the EFA devices on its PCIe root")  # fmt: skip
+def dra_efa_whole(plan: Plan) -> Iterator[Finding]:
+    for tier in plan.settings.tiers:
+        extended = plan.settings.resources_of(tier).extended
+        gpus, efas = (int(extended.get(name, 0)) for name in ("nvidia.com/gpu", EFA_RESOURCE))
+        if plan.settings.platform.node_software.devices == "dra" and gpus and efas % gpus:
+            yield Finding(f"{tier}.resources.extended.{EFA_RESOURCE}", f"{efas} for {gpus} GPUs",
+                          "a multiple of the GPUs", "or set platform.nodeSoftware.devices: plugin")  # fmt: skip
 
 
 @rule("gpus-enough", "error", "The nodes of a tier hold its replicas, and its engine fits one node.",
@@ -134,6 +165,12 @@ def memory_lock(plan: Plan) -> Iterator[Finding]:
 def _gpus(plan: Plan, tier: str) -> int:
     parallel = plan.settings.engine_of(tier).parallel
     return parallel.tensor * parallel.pipeline * parallel.data
+
+
+def _with_efa(instance: Instance) -> str:
+    """Types of the same GPU that have it."""
+    names = [one.name for one in catalogue().values() if one.gpu == instance.gpu and one.efa_interfaces]
+    return f"a type with it: {', '.join(names[:4])}" if names else "another GPU: no type with this one has EFA"
 
 
 def _bytes(quantity: str) -> int:

@@ -104,7 +104,8 @@ class NodeSoftware(Section):
     """Device plugins, dynamic resource allocation (Kubernetes 1.34 or newer), or nothing."""
     gpu_metrics: bool = True
     """NVIDIA's DCGM exporter."""
-    efa_metrics: bool = True
+    rdma_metrics: bool = True
+    """The counters of RDMA devices: EFA, InfiniBand, RoCE."""
     rdma_shared: bool = False
     """The RDMA shared device plugin, for InfiniBand and RoCE."""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from components.nodes import images
 from components.release.release import Release
 from components.serving.labels import TIER_LABEL
 from components.serving.workloads import deployment_spec
@@ -72,6 +73,13 @@ IMAGES = [
         workload({"name": "c", "image": "v:latest@sha256:" + "a" * 64})], ["`latest`"]),
     Case(RULE, VIOLATES, "nothing behind a port", [workload({"name": "c", "image": "registry:5000/vllm"})]),
     Case(RULE, VIOLATES, "a short digest", [workload({"name": "c", "image": "vllm@sha256:abc"})]),
+    Case(RULE, VIOLATES, "a version of another's image", [workload({"name": "c", "image": "vllm/vllm-openai:v0.32.0"})]),
+    Case(RULE, VIOLATES, "an image without digests, by no version", [
+        workload({"name": "c", "image": "ghcr.io/mellanox/k8s-rdma-shared-dev-plugin:stable"}),
+    ]),
+    Case(RULE, SATISFIES, "a version where the publisher states no digest", [
+        workload({"name": "c", "image": images.EFA_DEVICE_PLUGIN.reference}),
+    ]),
     Case(RULE, SATISFIES, "a digest", [workload({"name": "c", "image": DIGEST})]),
     Case(RULE, SATISFIES, "tag and digest", [workload({"name": "c", "image": "r:5000/v:1@sha256:" + "a" * 64})]),
     Case(RULE, SATISFIES, "made on the node", [workload({"name": "c", "image": "splitserve.local/vllm-cpu:9f3a"})]),

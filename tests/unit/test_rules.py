@@ -10,6 +10,7 @@ import pytest
 from infra.rules.all_rules import check, rules
 from infra.rules.rule_table import rule_table
 from tests.unit.plans import ROOT, changed, errors, found, make_plan, prod, stack_values
+from tests.unit.test_rules_network import FAULTS as NETWORK_FAULTS
 
 Change = tuple[str, Any]
 GROUPS = "platform.aws.nodeGroups"
@@ -178,8 +179,10 @@ def test_a_plan_with_the_fault_is_told_so(fault: str) -> None:
 
 def test_every_rule_has_a_test_that_breaks_it() -> None:
     elsewhere = {"hybrid-equal-tp", "hybrid-state-layout", "gpus-shared", "geometry-known", "transfer-in-limit",
-                 "aged-transfer-in-limit", "efa-self-rules", "tiers-reach-each-other", "interfaces-known"}  # fmt: skip
-    assert {rule.id for rule in rules()} == {rule for rule, _, _ in FAULTS.values()} | elsewhere
+                 "aged-transfer-in-limit", "efa-self-rules", "tiers-reach-each-other", "interfaces-known",
+                 "dra-efa-whole"}  # fmt: skip
+    tables = [*FAULTS.values(), *NETWORK_FAULTS.values()]
+    assert {rule.id for rule in rules()} == {rule for rule, _, _ in tables} | elsewhere
 
 
 def test_rule_ids_are_unique_and_each_has_a_source() -> None:

@@ -17,7 +17,9 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.http import HTTP_STATUS_CODES
 
 from tools.awsim import moto_gaps
+from tools.awsim.account_facts import answer_account
 from tools.awsim.ec2_placement import PlacementGroups
+from tools.awsim.ec2_reservations import Reservations
 from tools.awsim.ec2_rules import refuse_ec2
 from tools.awsim.eks_app import Eks
 from tools.awsim.eks_state import Refused
@@ -40,6 +42,7 @@ class Application:
         self.faults = Faults()
         self.eks = Eks(self.faults, endpoint, authority)
         self._placement = PlacementGroups()
+        self._reservations = Reservations()
         self.url = ""
         """Set by the server once it listens."""
         self._moto = DomainDispatcherApplication(create_backend_app)
@@ -99,10 +102,10 @@ class Application:
             return self.eks.answer(call)
         if call.service == "ec2":
             refuse_ec2(call, self.eks)
-            return self._placement.answer(call)
+            return self._placement.answer(call) or self._reservations.answer(call)
         if call.service == "fsx":
             refuse_fsx(call)
-        return None
+        return answer_account(call)
 
     def _control(self, name: str, method: str, body: bytes) -> Answer:
         if name == "faults" and method == "POST":
@@ -128,6 +131,7 @@ class Application:
             moto_api_backend.reset()
             self.eks.reset()
             self._placement.reset()
+            self._reservations.reset()
             self.faults.replace([])
             self._calls.clear()
 

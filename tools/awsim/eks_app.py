@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tools.awsim import eks_access, eks_addons, eks_clusters, eks_node_groups, eks_tags, neighbours
+from tools.awsim.account_facts import cluster_versions
 from tools.awsim.eks_state import Refused, Region
 from tools.awsim.fault_rules import Faults
 from tools.awsim.shapes import faults, input_shape
@@ -22,6 +23,7 @@ OPERATIONS: dict[str, Operation] = {
     "AssociateEncryptionConfig": eks_clusters.associate_encryption_config,
     "DescribeUpdate": eks_clusters.describe_update,
     "DeleteCluster": eks_clusters.delete_cluster,
+    "DescribeClusterVersions": lambda _region, _call: cluster_versions(),
     "CreateNodegroup": eks_node_groups.create_nodegroup,
     "DescribeNodegroup": eks_node_groups.describe_nodegroup,
     "ListNodegroups": eks_node_groups.list_nodegroups,

@@ -2,7 +2,8 @@
 
 Every active node group with a desired size of one or more puts its labels on the node, and the sum of
 its instances' GPUs and EFA interfaces into the node's capacity, as kubelet and the device plugins
-would. Taints are left out: the one node must serve everybody.
+would. Taints are left out: the one node must serve everybody. So are the labels by which device plugins
+find nodes: there is no device for them here, and no way to their images.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
 from components.hardware.catalogue import catalogue
+from components.nodes.names import EFA_NODES, GPU_NODES
 from tools.awsim.eks_app import Eks
 from tools.awsim.eks_state import Thing
 from tools.localcluster.layout import NODE_NAME
 
 GPU, EFA = "nvidia.com/gpu", "vpc.amazonaws.com/efa"
-KEPT = ("topology.kubernetes.io/zone",)
-"""Labels that the local cluster's own tools set."""
+LEFT_OUT = ("topology.kubernetes.io/zone", *GPU_NODES, *EFA_NODES)
+"""The zone, which the local cluster's own tools set, and the device plugins' labels."""
 POLL_S = 0.5
 
 
@@ -37,7 +39,7 @@ def wanted(groups: Iterable[Thing]) -> tuple[dict[str, str], dict[str, int]]:
         desired = group.fields["scalingConfig"]["desiredSize"]
         if group.settled_status() not in ("ACTIVE", "UPDATING") or not desired:
             continue
-        labels |= {key: value for key, value in group.fields["labels"].items() if key not in KEPT}
+        labels |= {key: value for key, value in group.fields["labels"].items() if key not in LEFT_OUT}
         found = catalogue().get(group.fields["instanceTypes"][0])
         if found:
             resources += Counter({GPU: found.gpus * desired, EFA: found.efa_interfaces * desired})

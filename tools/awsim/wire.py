@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape
 
 from tools.awsim.shapes import service
 
-SERVICES = {"elasticloadbalancing": "elbv2", "monitoring": "cloudwatch"}
+SERVICES = {"elasticloadbalancing": "elbv2", "monitoring": "cloudwatch", "servicequotas": "service-quotas"}
 """Signing names that differ from botocore's service names."""
 MAX_LIST_INDEX = 1000
 
