@@ -7,8 +7,9 @@ says otherwise:
 - The primary interface (card 0, device 0) is a plain ENA `interface`; `efa-only` can't be primary.
 - If card 0 supports EFA: `efa-only` at card 0, device 1.
 - Every other card that supports EFA: `efa-only` at device 0. It carries no IP address.
-- p5 and p5e share bandwidth between EFA and IP. To use all of the IP bandwidth they want an ENA
-  interface on every fourth card (0, 4, … 28); to save addresses, on card 0 only.
+- Where EFA and IP share bandwidth, all of the IP bandwidth takes more ENA interfaces, at device 1: on
+  p5 and p5e on every fourth card (0, 4, … 28), on p6-b200 and p6-b300 on every card. To save
+  addresses: on card 0 only.
 - p6-b300 has 17 cards, of which card 0 takes no EFA: 16 EFAs
   (https://github.com/aws/aws-parallelcluster/issues/7143). It follows from the cards' own kinds.
 - GB200: even cards `efa`, odd ones `efa-only`
@@ -27,8 +28,8 @@ Kind = Literal["interface", "efa", "efa-only"]
 AddressUse = Literal["save", "bandwidth"]
 """`save`: one IP interface. `bandwidth`: as many as the type needs for its full IP bandwidth."""
 
-SHARED_BANDWIDTH = ("p5", "p5e")
-ENA_EVERY = 4
+ENA_EVERY = {"p5": 4, "p5e": 4, "p6-b200": 1, "p6-b300": 1}
+"""By family: on which cards it takes an ENA interface for the whole IP bandwidth."""
 ALTERNATING = ("p6e-gb200", "p6e-gb300")
 
 
@@ -69,12 +70,12 @@ def layout(instance: Instance, addresses: AddressUse = "save") -> tuple[Interfac
 
 def _by_card(instance: Instance, addresses: AddressUse) -> Iterable[Interface]:
     yield Interface(0, 0, "interface")
+    every = ENA_EVERY.get(instance.family) if addresses == "bandwidth" else None
     for card in instance.cards:
         primary = card.index == 0
         if card.takes_efa:
             yield Interface(card.index, 1 if primary else 0, "efa-only")
-        wants_ena = addresses == "bandwidth" and instance.family in SHARED_BANDWIDTH
-        if wants_ena and not primary and card.index % ENA_EVERY == 0:
+        if every and not primary and card.index % every == 0:
             yield Interface(card.index, 1, "interface")
 
 

@@ -1,8 +1,9 @@
 """How a VPC's range is shared out: subnets by zone, and whether its nodes find addresses. Pure.
 
 The GPU zone's private subnet gets half of the range: its nodes take most of the addresses. The other
-half is sixteen equal parts: one private subnet for each further zone, and a part that holds the small
-public subnets of NAT gateways and of balancers that face the internet.
+half is eight equal parts: one private subnet for each further zone, and a part that holds the small
+public subnets of NAT gateways and of balancers that face the internet, a /27 each at least, which an
+application balancer needs (Application Load Balancers user guide, "Subnets for your load balancer").
 """
 
 from __future__ import annotations
@@ -37,15 +38,17 @@ def subnets(cidr: str, gpu_zone: str, other_zones: list[str]) -> Subnets:
     if len(others) >= len(parts):
         raise ValueError(f"{len(others) + 1} zones, at most {len(parts)} are possible")
     private = {gpu_zone: str(half)} | {zone: str(part) for zone, part in zip(others, parts, strict=False)}
-    small = parts[-1].subnets(prefixlen_diff=4)
+    small = parts[-1].subnets(prefixlen_diff=3)
     return Subnets(private, {zone: str(part) for zone, part in zip(private, small, strict=False)})
 
 
 def vpc_range(cidr: str) -> IPv4Network:
-    """Raises ValueError for what is no network, or of the wrong size."""
+    """Raises ValueError for what is no network, of the wrong size, or where the Services' addresses are."""
     network = IPv4Network(cidr)
     if not SHORTEST_PREFIX <= network.prefixlen <= LONGEST_PREFIX:
         raise ValueError(f"a /{network.prefixlen}, between /{SHORTEST_PREFIX} and /{LONGEST_PREFIX} is possible")
+    if network.overlaps(IPv4Network(SERVICE_RANGE)):
+        raise ValueError(f"{cidr} overlaps the Services' range {SERVICE_RANGE}, which EKS refuses")
     return network
 
 

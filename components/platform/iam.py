@@ -12,8 +12,10 @@ from typing import Any
 MANAGED = "arn:aws:iam::aws:policy/"
 
 CLUSTER_POLICIES = (f"{MANAGED}AmazonEKSClusterPolicy",)
-NODE_POLICIES = (f"{MANAGED}AmazonEKSWorkerNodeMinimalPolicy", f"{MANAGED}AmazonEC2ContainerRegistryPullOnly")
-"""The least that EKS nodes need where the VPC CNI has Pod Identity (EKS user guide, "Node IAM role")."""
+NODE_POLICIES = (f"{MANAGED}AmazonEKSWorkerNodePolicy", f"{MANAGED}AmazonEC2ContainerRegistryPullOnly")
+"""What EKS nodes need where the VPC CNI has Pod Identity (EKS user guide, "Node IAM role"). Not
+AmazonEKSWorkerNodeMinimalPolicy, which is for Auto Mode: nodeadm asks EC2 for its node's name
+(ec2:DescribeInstances; awslabs/amazon-eks-ami nodeadm/internal/api/status.go), and stops without it."""
 CNI_POLICIES = (f"{MANAGED}AmazonEKS_CNI_Policy",)
 
 EKS = "eks.amazonaws.com"

@@ -25,6 +25,7 @@ from components.release.progress import engine_log
 
 POLL_S = 5.0
 RETRIES = Config(retries={"mode": "standard", "total_max_attempts": 10}, connect_timeout=10, read_timeout=30)
+BUSY = ("CREATING", "UPDATING")
 NO_CAPACITY = "InsufficientInstanceCapacity"
 FATAL = ("AsgInstanceLaunchFailures", "Ec2LaunchTemplateNotFound", "Ec2LaunchTemplateVersionMismatch",
          "InsufficientFreeAddresses", "InstanceLimitExceeded", "NodeCreationFailure", "AccessDenied")  # fmt: skip
@@ -75,7 +76,7 @@ def set_sizes(props: dict[str, Any]) -> dict[str, Any]:
     wanted = {group: int(count) for group, count in props["wanted"].items()}
     try:
         for group, count in wanted.items():
-            _resize(eks, props["cluster"], group, count)
+            _resize(eks, props["cluster"], group, count, deadline)
         for group, count in wanted.items():
             if fault := _wait(eks, scaling, props["cluster"], group, count, deadline):
                 engine_log(f"node group {group}: {fault['code']}: {fault['message']}", warn=True)
@@ -97,7 +98,7 @@ def _described(eks: Any, cluster: str, group: str) -> dict[str, Any]:
     return eks.describe_nodegroup(clusterName=cluster, nodegroupName=group)["nodegroup"]
 
 
-def _resize(eks: Any, cluster: str, group: str, count: int) -> None:
+def _resize(eks: Any, cluster: str, group: str, count: int, deadline: float) -> None:
     try:
         current = _described(eks, cluster, group)["scalingConfig"]
     except eks.exceptions.ResourceNotFoundException:
@@ -106,6 +107,9 @@ def _resize(eks: Any, cluster: str, group: str, count: int) -> None:
         raise
     if current["desiredSize"] == count:
         return
+    # EKS refuses a change while another one is under way, such as the stop of an update just before.
+    while _described(eks, cluster, group)["status"] in BUSY and time.monotonic() < deadline:
+        time.sleep(POLL_S)
     engine_log(f"node group {group}: from {current['desiredSize']} to {count} nodes")
     scaling = {"minSize": 0, "maxSize": max(current["maxSize"], count), "desiredSize": count}
     eks.update_nodegroup_config(clusterName=cluster, nodegroupName=group, scalingConfig=scaling)
@@ -115,14 +119,17 @@ def _wait(eks: Any, scaling: Any, cluster: str, group: str, count: int, deadline
     """Until `count` nodes run, or EKS says why they don't."""
     while count:
         described = _described(eks, cluster, group)
-        for issue in described.get("health", {}).get("issues", []):
+        issues = described.get("health", {}).get("issues", [])
+        for issue in issues:
             if issue["code"] in FATAL:
                 code = NO_CAPACITY if NO_CAPACITY in issue.get("message", "") else issue["code"]
                 return {"code": code, "message": issue.get("message", "")}
         if described["status"] == "ACTIVE" and _running(scaling, described) >= count:
             return None
         if time.monotonic() > deadline:
-            return {"code": "TimedOut", "message": f"{_running(scaling, described)} of {count} nodes run"}
+            told = [f"{issue['code']}: {issue.get('message', '')}" for issue in issues]
+            running = f"{_running(scaling, described)} of {count} nodes run"
+            return {"code": "TimedOut", "message": "; ".join([running, *told])}
         time.sleep(POLL_S)
     return None
 

@@ -15,6 +15,7 @@ from components.release.ledger import (
     Proved,
     Quarantined,
     advance,
+    answered,
     plan_update,
     read_ledger,
     recover,
@@ -122,3 +123,36 @@ def test_history_is_not_written_twice_for_the_same_answer() -> None:
     twice = advance(once, plan_update(once, release("b"), 0), FAIL, GATE)
     assert twice.history == once.history == [{"id": "b", "note": "", "outcome": "fail"}]
     assert replace(twice, history=[]) == replace(once, history=[])
+
+
+@pytest.mark.parametrize(
+    ("asked", "gate", "expected"),
+    [
+        ("b", GATE, True),
+        ("c", GATE, False),  # never refused
+        ("b", GATE | {"limitMs": 200.0}, False),  # other settings, another answer
+        ("b", GATE | {"retry": 1}, False),  # the user asks for it
+    ],
+)
+def test_a_refusal_stands_for_the_release_and_settings_that_it_was_about(
+    asked: str, gate: dict[str, Any], expected: bool
+) -> None:
+    assert answered(after(with_live("a"), "b", FAIL), release(asked), gate) == expected
+
+
+def test_neither_a_pass_nor_an_inconclusive_gate_is_a_refusal() -> None:
+    assert not answered(after(Ledger(), "b", PASS), release("b"), GATE)
+    assert not answered(after(with_live("a"), "b", UNKNOWN), release("b"), GATE)
+
+
+def test_a_refusal_with_a_raised_retry_is_an_answer_to_that_retry() -> None:
+    raised = GATE | {"retry": 1}
+    ledger = after(after(with_live("a"), "b", FAIL), "b", FAIL, raised)
+    assert answered(ledger, release("b"), raised)
+    assert not answered(ledger, release("b"), GATE | {"retry": 2})
+
+
+def test_a_refusal_of_a_version_that_kept_no_settings_stands() -> None:
+    ledger = after(with_live("a"), "b", FAIL)
+    older = replace(ledger, quarantined={"b": {k: v for k, v in ledger.quarantined["b"].items() if k != "gate"}})
+    assert answered(older, release("b"), GATE)
