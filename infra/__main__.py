@@ -15,6 +15,7 @@ from components.release.release import build_release
 from components.release.switch import ReleaseSwitch, SwitchArgs
 from infra import ground, naming
 from infra import output_names as names
+from infra.cluster_layer import declare_cluster
 from infra.gate_settings import gate_settings
 from infra.image import resolve_image
 from infra.model_files import model_spec
@@ -23,7 +24,7 @@ from infra.plan_report import plan_text
 from infra.read_plan import read_plan
 from infra.report import gate_table, refusal
 from infra.serving_spec import replicas, serving_spec
-from infra.settings import Settings, SettingsError
+from infra.settings import Settings, SettingsError, is_cluster_layer
 from infra.stack_values import stack_values
 
 PROJECT_FOLDER = Path(__file__).resolve().parent.parent
@@ -39,18 +40,20 @@ async def main() -> dict[str, Any]:
 
 async def declare() -> dict[str, Any]:
     stack = f"{naming.PROJECT}/{pulumi.get_stack()}"
-    plan, files, warnings = read_plan(
-        stack_values(json.loads(os.environ.get("PULUMI_CONFIG", "{}"))), PROJECT_FOLDER, stack
-    )
+    owner = naming.owner(pulumi.get_organization(), pulumi.get_stack())
+    values = stack_values(json.loads(os.environ.get("PULUMI_CONFIG", "{}")))
+    if is_cluster_layer(values):
+        return declare_cluster(values, PROJECT_FOLDER, owner, pulumi.get_stack(), stack)
+    plan, files, warnings = read_plan(values, PROJECT_FOLDER, stack)
     settings, model = plan.settings, model_spec(plan, files, PROJECT_FOLDER)
     _say_plan(plan, map(str, warnings))
     release = build_release(serving_spec(plan, model, resolve_image(settings, PROJECT_FOLDER, stack)))
-    owner = naming.owner(pulumi.get_organization(), pulumi.get_stack())
-    observed = ground.observe(plan, PROJECT_FOLDER, owner, pulumi.get_stack(), stack)
+    theirs = await ground.cluster_of_another(plan, stack)
+    observed = ground.observe(plan, PROJECT_FOLDER, owner, pulumi.get_stack(), stack, theirs)
     _warn(observed.warnings)
     ledger = recover(read_ledger(await _own_ledger()), observed.cluster.selected, observed.cluster.record)
     update = plan_update(ledger, release, settings.gate.retry)
-    base = ground.declare(plan, update, observed, owner, pulumi.get_stack())
+    base = ground.declare(plan, update, observed, owner, pulumi.get_stack(), theirs)
     switch = ReleaseSwitch(
         "switch",
         SwitchArgs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from components.platform.preflight.answer import Answer
 from components.platform.preflight.ask import Clients
@@ -16,6 +17,9 @@ from infra.rules.rule import Finding
 from infra.schema.platform import Aws, NodeGroup
 from infra.settings import SettingsError
 
+if TYPE_CHECKING:  # it costs a command the import of Pulumi
+    from components.platform.cluster_facts import ClusterFacts
+
 
 @dataclass(frozen=True)
 class Preflight:
@@ -26,17 +30,21 @@ class Preflight:
     warnings: tuple[str, ...]
 
 
-def wanted(plan: Plan, stack: str) -> Wanted:
-    """What a plan for AWS wants, of which the stack's own things are there already. ValueError off AWS."""
+def wanted(plan: Plan, stack: str, theirs: ClusterFacts | None = None) -> Wanted:
+    """What a plan for AWS wants, of which the stack's own things are there already, and the cluster where
+    it is another stack's (`theirs`). ValueError off AWS."""
     settings, aws = plan.settings, plan.settings.platform.aws
     if aws is None:
         raise ValueError(f"platform.kind is {settings.platform.kind}: there is nothing to ask AWS")
     tiers = [*settings.tiers, *POOLS]
     groups = {tier: group for tier in tiers if (group := getattr(aws.node_groups, tier, None))}
+    makes_it = settings.platform.layers != "serving"
+    used = dict.fromkeys(group.zone or aws.zone for group in groups.values())
     return Wanted(
         region=aws.region, zone=aws.zone, groups=tuple(_group(tier, group, aws) for tier, group in groups.items()),
-        cluster_name=platform_name(stack), kubernetes_version=aws.kubernetes_version, eips=_nat_gateways(aws),
-        other_zones=tuple(_other_zones(aws)), own_tag=(STACK_TAG, stack),
+        cluster_name=str(theirs.name) if theirs else platform_name(stack), kubernetes_version=aws.kubernetes_version,
+        eips=_nat_gateways(aws) if makes_it else 0, vpcs=int(makes_it), subnet_ids=tuple(str(theirs.private[zone]) for zone in used) if theirs else (),
+        other_zones=tuple(_other_zones(aws)) if makes_it else (), own_tag=(STACK_TAG, stack),
         swap=settings.rollout.strategy == "swap",
     )  # fmt: skip
 
@@ -62,9 +70,10 @@ def _nat_gateways(aws: Aws) -> int:
     return {"none": 0, "one": 1, "each-zone": len(zones(aws))}[aws.network.nat]
 
 
-def preflight(plan: Plan, where: str, stack: str, clients: Clients | None = None) -> Preflight:
+def preflight(plan: Plan, where: str, stack: str, theirs: ClusterFacts | None = None,
+              clients: Clients | None = None) -> Preflight:  # fmt: skip
     """Ask AWS. Raises SettingsError with every fault, and every error of the rules on security groups."""
-    outcomes = run_checks(wanted(plan, stack), clients)
+    outcomes = run_checks(wanted(plan, stack, theirs), clients)
     asked, errors, warnings = judged(plan, outcomes)
     faults = [*map(str, outcomes.of("fault")), *map(str, errors)]
     unknown = [f"could not check: {answer}" for answer in outcomes.of("unknown")]

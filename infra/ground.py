@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pulumi
 import pulumi_kubernetes as k8s
@@ -23,10 +23,14 @@ from components.release.nodes import Nodes
 from components.serving.front_door import RouterAccess
 from components.serving.labels import MANAGED_BY, OWNER_LABEL
 from components.serving.network_policies import NetworkPolicies, NetworkPoliciesArgs
+from infra import output_names as names
 from infra import preflight
 from infra.existing_ground import discovered, lacking
 from infra.node_plugins import check_plugins, device_claims, plugin_args, rdma_counters
 from infra.plan import Plan
+
+if TYPE_CHECKING:  # boto3 and pulumi-aws cost every other stack a second
+    from components.platform.cluster_facts import ClusterFacts
 
 
 @dataclass(frozen=True)
@@ -55,36 +59,61 @@ class Ground:
     outputs: dict[str, Any] = field(default_factory=dict)
 
 
-def observe(plan: Plan, project: Path, owner: str, stack: str, where: str) -> Observed:
-    """Ask the cluster before anything is declared; on AWS there may be none yet."""
-    if plan.settings.platform.kind == "aws":
-        from infra import aws_ground  # boto3 and pulumi-aws cost every other stack a second
+async def cluster_of_another(plan: Plan, where: str) -> ClusterFacts | None:
+    """The cluster that another stack made, for a serving stack on AWS; None everywhere else."""
+    if plan.settings.platform.kind != "aws" or plan.settings.platform.layers != "serving":
+        return None
+    from infra.cluster_of_another import read_cluster
 
-        return aws_ground.observe(plan, project, owner, stack, where)
+    return await read_cluster(plan, where)
+
+
+def observe(plan: Plan, project: Path, owner: str, stack: str, where: str,
+            theirs: ClusterFacts | None = None) -> Observed:  # fmt: skip
+    """Ask the cluster before anything is declared; on AWS there may be none yet, or another stack's."""
+    if plan.settings.platform.kind == "aws":
+        from infra import aws_ground
+
+        return aws_ground.observe(plan, project, owner, stack, where, theirs)
     access = preflight.access(plan.settings.platform, project, where)
     cluster = preflight.observe(access, owner, where)
     if plan.settings.platform.kind == "local":
         return Observed(access, cluster)
     found = discovered(plan, access, where, rights=True)
-    return Observed(access, cluster, found=found, warnings=lacking(plan, owner, found, where))
+    serves = plan.settings.platform.layers != "cluster"
+    return Observed(access, cluster, found=found, warnings=lacking(plan, owner, found, where) if serves else ())
 
 
-def declare(plan: Plan, update: UpdatePlan, observed: Observed, owner: str, stack: str) -> Ground:
+def declare_cluster(plan: Plan, observed: Observed, owner: str,
+                    stack: str) -> tuple[k8s.Provider, list[pulumi.Resource], dict[str, Any]]:  # fmt: skip
+    """The cluster layer alone: the way to the cluster, what its pods have to wait for, and its outputs."""
     if plan.settings.platform.kind == "aws":
         from infra import aws_ground
 
-        return aws_ground.declare(plan, update, observed, owner, stack)
-    access = observed.access
-    provider = k8s.Provider(
+        there = aws_ground.own_cluster(plan, observed, stack)
+        return there.kubernetes, there.ready, {names.CLUSTER: there.facts.exported()}
+    return _existing(observed.access, owner), [], {}
+
+
+def declare(plan: Plan, update: UpdatePlan, observed: Observed, owner: str, stack: str,
+            theirs: ClusterFacts | None = None) -> Ground:  # fmt: skip
+    if plan.settings.platform.kind == "aws":
+        from infra import aws_ground
+
+        return aws_ground.declare(plan, update, observed, owner, stack, theirs)
+    plugins = check_plugins(plugin_args(plan, owner, observed.found), stack)
+    opts = foundation(_existing(observed.access, owner), plan, observed.access, update, plugins, [])
+    return Ground(opts, service_type=plan.settings.edge.service_type)
+
+
+def _existing(access: Access, owner: str) -> k8s.Provider:
+    return k8s.Provider(
         "cluster",
         kubeconfig=access.kubeconfig,
         context=access.context,
         # Another path to the same cluster must not replace every resource in it.
         cluster_identifier=owner,
     )
-    plugins = check_plugins(plugin_args(plan, owner, observed.found), stack)
-    opts = foundation(provider, plan, access, update, plugins, [])
-    return Ground(opts, service_type=plan.settings.edge.service_type)
 
 
 def foundation(provider: k8s.Provider, plan: Plan, access: Access, update: UpdatePlan, plugins: NodePluginsArgs,

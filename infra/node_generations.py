@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from components.hardware.catalogue import UnknownInstance, instance
-from components.platform.node_generation import NODES_LABEL, NodeGeneration, node_selector, tolerations
+from components.platform.node_generation import ROUTER_NODES, NodeGeneration, node_selector, tolerations
 from components.serving.spec import PodPlacement
 from infra.plan import Plan
 from infra.schema.platform import Aws, NodeGroup
@@ -56,8 +56,7 @@ def _router_placement(plan: Plan) -> PodPlacement:
     aws, labels = plan.settings.platform.aws, plan.settings.platform.node_selector
     if aws is None:
         return PodPlacement(labels, plan.settings.run_as_user, _lock_memory(plan))
-    pool = ROUTER if aws.node_groups.router else "system"
-    return PodPlacement({**labels, NODES_LABEL.format(pool): "true"}, plan.settings.run_as_user)
+    return PodPlacement({**labels, **ROUTER_NODES}, plan.settings.run_as_user)
 
 
 def _lock_memory(plan: Plan) -> bool:

@@ -17,11 +17,18 @@ from infra.settings import SettingsError
 
 
 def plugins_wanted(plan: Plan) -> frozenset[Plugin]:
-    """By what the engines' pods ask for; another device resource is served by whoever made it."""
-    software = plan.settings.platform.node_software
+    """By what the engines' pods ask for; another device resource is served by whoever made it.
+
+    A cluster's stack knows no pods: it installs for GPUs, and on AWS for EFA. A serving stack installs nothing.
+    """
+    platform = plan.settings.platform
+    software = platform.node_software
+    if platform.layers == "serving":
+        return frozenset()
     asked = {name for tier in plan.settings.tiers for name in plan.settings.resources_of(tier).extended}
+    alone = platform.layers == "cluster"
     return wanted_plugins(
-        gpu=GPU_RESOURCE in asked, efa=EFA_RESOURCE in asked, rdma_shared=software.rdma_shared,
+        gpu=GPU_RESOURCE in asked or alone, efa=EFA_RESOURCE in asked or (alone and platform.kind == "aws"), rdma_shared=software.rdma_shared,
         dcgm=software.gpu_metrics, devices_by=software.devices,
     )  # fmt: skip
 

@@ -19,7 +19,8 @@ def inspect_plan(values: Mapping[str, Any], project: Path, where: str) -> tuple[
     Raises SettingsError where the values themselves can't be read.
     """
     settings = load(values, where)
-    files = read_model_files(settings, project)
+    serves = settings.platform.layers != "cluster"
+    files = read_model_files(settings, project) if serves else ModelFiles({}, "")
     plan = Plan(settings, files.config)
     return plan, files, check(plan)
 

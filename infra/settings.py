@@ -19,6 +19,9 @@ from infra.schema.platform import Hardware, NodeGroup, Platform
 from infra.schema.section import NonNegative, Section
 from infra.schema.serving import Connector, Engine, ImageContents, Model, Render, Resources, Router, Tier
 
+NO_MODEL = {"name": "none", "folder": "none"}
+"""In place of a model, where a stack serves none."""
+
 
 class SettingsError(ValueError):
     """One or more settings are wrong; `faults` has a line for each."""
@@ -80,9 +83,22 @@ class Settings(Section):
 def load(values: Mapping[str, Any], where: str) -> Settings:
     """Settings from the stack file's keys (without `splitserve:`).
 
-    Raises SettingsError with one line per fault: the key, what was found, what is allowed.
+    Raises SettingsError with one line per fault: the key, what was found, what is allowed. A stack with
+    `layers: cluster` serves no model, and has no setting but `platform`.
     """
-    return validated(Settings, values, where)
+    if not is_cluster_layer(values):
+        return validated(Settings, values, where)
+    if extra := sorted(key for key in values if key != "platform"):
+        raise SettingsError(where, [
+            f"{key}: found a setting of what is served, with layers: cluster; wanted nothing; it belongs to the stack "
+            "with layers: serving" for key in extra
+        ])  # fmt: skip
+    return validated(Settings, {**values, "model": NO_MODEL}, where)
+
+
+def is_cluster_layer(values: Mapping[str, Any]) -> bool:
+    platform = values.get("platform")
+    return isinstance(platform, Mapping) and platform.get("layers") == "cluster"
 
 
 Validated = TypeVar("Validated", bound=Section)

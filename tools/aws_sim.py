@@ -97,9 +97,40 @@ def another_instance(settings: dict[str, Any]) -> None:
         settings["splitserve:platform"]["aws"]["nodeGroups"][tier]["instance"] = "g6e.48xlarge"
 
 
+def unprotected(settings: dict[str, Any]) -> None:
+    """Let the stack be destroyed: cluster and load balancer may go."""
+    settings["splitserve:platform"]["aws"].setdefault("cluster", {})["deletionProtection"] = False
+    settings.setdefault("splitserve:edge", {})["deletionProtection"] = False
+
+
+def cluster_alone(settings: dict[str, Any]) -> None:
+    """The cluster's half of a stack, for another stack to serve on."""
+    platform = settings["splitserve:platform"] | {"layers": "cluster"}
+    platform["aws"]["nodeGroups"] = {"system": platform["aws"]["nodeGroups"]["system"]}
+    settings.clear()
+    settings["splitserve:platform"] = platform
+
+
+def serving_on(cluster_stack: str) -> Change:
+    """The other half: what is served, and its GPU nodes."""
+
+    def change(settings: dict[str, Any]) -> None:
+        on_cpu(settings)
+        platform = settings["splitserve:platform"] | {"layers": "serving"}
+        kept = {key: value for key, value in platform["aws"].items() if key not in ("cluster", "network")}
+        groups = {tier: kept["nodeGroups"][tier] for tier in ROLES}
+        platform["aws"] = kept | {"nodeGroups": groups, "clusterStack": cluster_stack}
+        settings["splitserve:platform"] = platform
+
+    return change
+
+
 @app.command()
 def up(stack: Annotated[str, typer.Option(help="dev or prod")] = "dev") -> None:
-    """The stack up, up again without a change, other nodes beside the old, and all of it away again."""
+    """The stack up, up again without a change, other nodes beside the old, and all of it away again.
+
+    Before the end its protection is taken off, as somebody would who means it.
+    """
     state = CHECKOUT / ".local/aws-sim"
     shutil.rmtree(state, ignore_errors=True)
     with simulated(f"sim-{stack}", state, source=stack) as (aws, deployment):
@@ -107,6 +138,7 @@ def up(stack: Annotated[str, typer.Option(help="dev or prod")] = "dev") -> None:
             _step("up", deployment, on_cpu),
             _step("up again", deployment, on_cpu),
             _step("other nodes", deployment, on_cpu, another_instance),
+            _step("protection off", deployment, on_cpu, another_instance, unprotected),
         ]
         started = time.monotonic()
         destroyed = deployment.run("destroy", "--yes", "--skip-preview", "--suppress-progress")

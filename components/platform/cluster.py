@@ -12,7 +12,7 @@ import pulumi_aws as aws
 from components.platform.addons import BEFORE_NODES
 from components.platform.addresses import SERVICE_RANGE
 from components.platform.iam import CLUSTER_POLICIES, CNI_POLICIES, EKS, PODS
-from components.platform.roles import Role, RoleArgs
+from components.platform.roles import Role, RoleArgs, pod_identity
 
 ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 KEY_DELETION_DAYS = 30
@@ -112,14 +112,7 @@ class Cluster(pulumi.ComponentResource):
 
     def _cni_identity(self) -> pulumi.Resource:
         role = Role("vpc-cni", RoleArgs(PODS, CNI_POLICIES), self._child)
-        return self.pod_identity("vpc-cni", CNI_ACCOUNT, role)
-
-    def pod_identity(self, name: str, account: tuple[str, str], role: Role) -> aws.eks.PodIdentityAssociation:
-        """Give a role to the pods of a service account, (namespace, name)."""
-        return aws.eks.PodIdentityAssociation(
-            name, cluster_name=self.name, namespace=account[0], service_account=account[1], role_arn=role.arn,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=role.ready),
-        )  # fmt: skip
+        return pod_identity("vpc-cni", self.name, CNI_ACCOUNT, role, self._child)
 
     def _addon(self, name: str, after: Sequence[pulumi.Resource]) -> aws.eks.Addon:
         configuration = CNI_CONFIGURATION if name == "vpc-cni" else None

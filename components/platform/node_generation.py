@@ -20,6 +20,8 @@ AmiFamily = Literal["al2023", "bottlerocket"]
 ID_LENGTH = 8
 NODES_LABEL = "splitserve.dev/nodes-{}"
 """By tier, so that a node may serve several; the value is the generation's id."""
+ROUTER_NODES = {NODES_LABEL.format("router"): "true"}
+"""On the pool that runs the routers, whichever that is."""
 ACCELERATOR_LABEL = "splitserve.dev/accelerator"
 EFA_LABEL = "splitserve.dev/efa"
 TIER_TAINT = "splitserve.dev/tier"

@@ -22,6 +22,7 @@ from components.platform.node_generation import (
     GPU_TAINT,
     GPU_TAINT_VALUE,
     NODES_LABEL,
+    ROUTER_NODES,
     TIER_TAINT,
     NodeGeneration,
 )
@@ -48,6 +49,7 @@ class NodeGroupArgs:
     nodes: int
     max_nodes: int
     pool: bool = False
+    runs_routers: bool = False
     tags: dict[str, str] = field(default_factory=dict)
 
 
@@ -103,7 +105,7 @@ class NodeGroup(pulumi.ComponentResource):
             capacity_type=CAPACITY_TYPE[generation.capacity],
             launch_template=template,
             scaling_config={"desired_size": count, "min_size": count, "max_size": max(1, args.max_nodes)},
-            labels=node_labels(generation, found, args.pool),
+            labels=node_labels(generation, found, args.pool) | (ROUTER_NODES if args.runs_routers else {}),
             taints=[] if args.pool else taints(generation),
             # A full reservation has no room for one node more: end the old one first.
             update_config={"max_unavailable": 1, "update_strategy": "MINIMAL" if _reserved(generation) else "DEFAULT"},

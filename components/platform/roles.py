@@ -42,3 +42,12 @@ class Role(pulumi.ComponentResource):
         self.arn = role.arn
         self.ready = [*attached, *own]
         self.register_outputs({"arn": self.arn})
+
+
+def pod_identity(name: str, cluster: pulumi.Input[str], account: tuple[str, str], role: Role,
+                 opts: pulumi.ResourceOptions) -> aws.eks.PodIdentityAssociation:  # fmt: skip
+    """Give a role to the pods of a service account, (namespace, name), once the role has its rights."""
+    after = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=role.ready))
+    return aws.eks.PodIdentityAssociation(
+        name, cluster_name=cluster, namespace=account[0], service_account=account[1], role_arn=role.arn, opts=after
+    )

@@ -13,9 +13,8 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
-from components.platform.cluster import Cluster
 from components.platform.iam import PODS, read_bucket
-from components.platform.roles import Role, RoleArgs
+from components.platform.roles import Role, RoleArgs, pod_identity
 from components.serving.labels import MANAGED_BY
 
 S3_ACCOUNT = ("kube-system", "s3-csi-driver-sa")
@@ -76,10 +75,12 @@ class LustreFileSystem(pulumi.ComponentResource):
         self.register_outputs({"volume": self.volume})
 
 
-def bucket_volume(cluster: Cluster, weights: BucketWeights, opts: pulumi.ResourceOptions) -> tuple[Any, list[str]]:
+def bucket_volume(
+    cluster: pulumi.Input[str], weights: BucketWeights, opts: pulumi.ResourceOptions
+) -> tuple[Any, list[str]]:
     """Let the CSI driver read the model's folder; returns the CSI part and the mount options."""
     role = Role("weights", RoleArgs(PODS, own=read_bucket(weights.bucket, weights.prefix)), opts)
-    cluster.pod_identity("weights", S3_ACCOUNT, role)
+    pod_identity("weights", cluster, S3_ACCOUNT, role, opts)
     options = ["read-only", f"region {weights.region}"]
     folder = [f"prefix {weights.prefix}/"] if weights.prefix else []
     csi = {"driver": "s3.csi.aws.com", "volumeHandle": f"splitserve-{weights.bucket}-{weights.prefix}".rstrip("-"),

@@ -114,10 +114,10 @@ def page() -> str:
     """docs/reference/preflight.md."""
     return f"""# Preflight
 
-Asked of AWS by `splitserve preflight --stack-file stacks/Pulumi.prod.yaml`, before `pulumi up`, which does
-not ask by itself yet. It reads and changes nothing. All faults come in one message. What could not be checked
-(throttled, not allowed, no answer, not there in the region) is said, and never taken for ok: exit code 2.
-Exit code 1: a fault.
+Asked of AWS by `pulumi preview` and `pulumi up` before anything is declared, and by
+`splitserve preflight --stack-file stacks/Pulumi.prod.yaml`. It reads and changes nothing. All faults come in one
+message, and stop an update. What could not be checked (throttled, not allowed, no answer, not there in the
+region) is said as a warning, and never taken for ok: exit code 2 of the command. Exit code 1: a fault.
 `--json` prints one line.
 
 ## Checks

@@ -33,7 +33,7 @@ def _gpu_groups(plan: Plan) -> Iterator[tuple[str, str, NodeGroup]]:
 
 
 @rule("node-group-of-each-tier", "error", "Each engine tier on AWS has its node group.",
-      "splitserve: an engine tier runs on nodes of its own")  # fmt: skip
+      "splitserve: an engine tier runs on nodes of its own", layer="serving")  # fmt: skip
 def node_groups(plan: Plan) -> Iterator[Finding]:
     if plan.settings.platform.aws:
         present = {tier for _, tier, _ in all_groups(plan)}
@@ -42,7 +42,7 @@ def node_groups(plan: Plan) -> Iterator[Finding]:
 
 
 @rule("pool-for-routers", "error", "There are CPU nodes for the routers and for what the cluster itself runs.",
-      "splitserve: GPU nodes take their own tier's pods alone, so CoreDNS and routers would wait for ever")  # fmt: skip
+      "splitserve: GPU nodes take their own tier's pods alone, so CoreDNS and routers would wait for ever", layer="cluster")  # fmt: skip
 def pool_for_routers(plan: Plan) -> Iterator[Finding]:
     aws = plan.settings.platform.aws
     if aws and not aws.node_groups.system and not aws.node_groups.router:
@@ -103,7 +103,7 @@ def instance_in_region(plan: Plan) -> Iterator[Finding]:
 
 @rule("one-zone", "error", "Prefill and decode nodes lie in one zone.",
       "https://github.com/aws-samples/amazon-eks-machine-learning-with-terraform-and-kubeflow/issues/118: EFA crosses "
-      "no zone")  # fmt: skip
+      "no zone", layer="serving")  # fmt: skip
 def one_zone(plan: Plan) -> Iterator[Finding]:
     aws = plan.settings.platform.aws
     if not aws or plan.settings.topology != "prefill-decode":
@@ -129,7 +129,7 @@ def zone_of_region(plan: Plan) -> Iterator[Finding]:
 
 
 @rule("two-nodes", "error", "On EFA, prefill and decode run on different nodes.",
-      "NVIDIA Dynamo efa.md: on one node `fi_read still retrying EAGAIN`; terraform-aws-eks README: no EFA on one node")  # fmt: skip
+      "NVIDIA Dynamo efa.md: on one node `fi_read still retrying EAGAIN`; terraform-aws-eks README: no EFA on one node", layer="serving")  # fmt: skip
 def two_nodes(plan: Plan) -> Iterator[Finding]:
     if not plan.on_efa:
         return
@@ -183,7 +183,7 @@ def own_template(plan: Plan) -> Iterator[Finding]:
 
 @rule("efa-self-rules", "error", "A security group on EFA interfaces lets all traffic from and to itself through.",
       "https://github.com/gardener/gardener-extension-provider-aws/issues/1832, "
-      "https://github.com/ofiwg/libfabric/issues/11256: error 4126, since EFA addresses are no IP addresses")  # fmt: skip
+      "https://github.com/ofiwg/libfabric/issues/11256: error 4126, since EFA addresses are no IP addresses", layer="serving")  # fmt: skip
 def efa_self_rules(plan: Plan) -> Iterator[Finding]:
     for key, tier, _ in _gpu_groups(plan):
         answer = plan.security_groups.get(tier)
@@ -196,7 +196,7 @@ def efa_self_rules(plan: Plan) -> Iterator[Finding]:
 
 
 @rule("tiers-reach-each-other", "error", "The tiers' security groups let their connections through.",
-      "NVIDIA/aicr docs/integrator/eks-dynamo-networking.md: groups of two tiers that don't reach each other")  # fmt: skip
+      "NVIDIA/aicr docs/integrator/eks-dynamo-networking.md: groups of two tiers that don't reach each other", layer="serving")  # fmt: skip
 def tiers_reach(plan: Plan) -> Iterator[Finding]:
     engine = plan.settings.engine
     flows = [("decode", "prefill", engine.side_channel_port), ("system", "prefill", engine.port),

@@ -102,7 +102,6 @@ def built_here(plan: Plan) -> Iterator[Finding]:
         "edge.apiKeySecret": s.edge.api_key_secret,
         "edge.certificate": s.edge.certificate if s.platform.kind != "aws" else None,
         "edge.idleTimeoutS": s.edge.idle_timeout_s if s.platform.kind != "aws" else None,
-        "platform.layers": s.platform.layers if s.platform.layers != "all" else None,
     }
     for key, value in asked.items():
         if value is not None:

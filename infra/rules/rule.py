@@ -8,6 +8,8 @@ from typing import Literal
 
 from infra.plan import Plan
 
+Layer = Literal["cluster", "serving", "any"]
+"""Which half of a stack a rule is about, where `platform.layers` makes two stacks of it."""
 Severity = Literal["error", "warning"]
 """An error stops before anything is created; a warning is shown in the preview."""
 
@@ -37,6 +39,8 @@ class Rule:
     what: str
     source: str
     check: Callable[[Plan], Iterable[Finding]]
+    layer: Layer | None = None
+    """None: its subject's."""
 
     def findings(self, plan: Plan) -> list[Finding]:
         return [
@@ -44,10 +48,11 @@ class Rule:
         ]
 
 
-def rule(id: str, severity: Severity, what: str, source: str) -> Callable[[Callable[[Plan], Iterable[Finding]]], Rule]:
+def rule(id: str, severity: Severity, what: str, source: str,
+         layer: Layer | None = None) -> Callable[[Callable[[Plan], Iterable[Finding]]], Rule]:  # fmt: skip
     """Make a rule of a function from a plan to findings."""
 
     def make(check: Callable[[Plan], Iterable[Finding]]) -> Rule:
-        return Rule(id, severity, what, source, check)
+        return Rule(id, severity, what, source, check, layer)
 
     return make

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from infra.rules.all_rules import SUBJECTS
-from infra.rules.rule import Rule
+from infra.rules.all_rules import SUBJECTS, of_subject
 
 HEAD = """# Rules
 
@@ -18,6 +17,6 @@ def rule_table() -> str:
     for subject in SUBJECTS:
         title = (subject.__doc__ or "").strip().splitlines()[0]
         parts.append(f"\n## {title}\n\n| rule | severity | holds when | source |\n|---|---|---|---|\n")
-        for rule in (value for value in vars(subject).values() if isinstance(value, Rule)):
+        for rule in of_subject(subject):
             parts.append(f"| `{rule.id}` | {rule.severity} | {rule.what} | {rule.source} |\n")
     return "".join(parts)

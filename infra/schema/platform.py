@@ -79,6 +79,8 @@ class Network(Section):
     """Its IPv4 range; must overlap no network that it is to reach."""
     nat: Literal["one", "each-zone", "none"] = "one"
     """NAT gateways: without any, images and models must come through the VPC endpoints."""
+    public_subnets: bool = False
+    """Public subnets for balancers of serving stacks that face the internet; a stack's own always has them."""
     endpoints: bool = True
     """VPC endpoints for S3, ECR, EC2, EKS, STS, logs and load balancing."""
 
@@ -143,7 +145,7 @@ class Platform(Section):
     node_selector: dict[str, str] = {}
     """Labels of the nodes that may serve."""
     layers: Literal["all", "cluster", "serving"] = "all"
-    """Both layers in one stack, or the cluster and what it serves in two."""
+    """Both layers in one stack, or the cluster and what it serves in two: see docs/how-to/layers.md."""
     hardware: Hardware | None = None
     node_software: NodeSoftware = NodeSoftware()
     aws: Aws | None = None

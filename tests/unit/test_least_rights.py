@@ -39,7 +39,7 @@ USES = {
     "s3:PutObject": Use("load_balancer.py", "access_logs", "Elastic Load Balancing user guides, Access logs"),
     "s3:GetBucketAcl": Use("load_balancer.py", "access_logs", "Network Load Balancers user guide, Access logs"),
     "sts:AssumeRole": Use("roles.py", "assume_role_policy", "IAM user guide, AWS services"),
-    "sts:TagSession": Use("cluster.py", "PodIdentityAssociation", "EKS user guide, pod-id-role"),
+    "sts:TagSession": Use("roles.py", "PodIdentityAssociation", "EKS user guide, pod-id-role"),
 }
 REFUSED = {"s3:*": Use("load_balancer.py", "BucketPolicy", "S3 user guide: deny what is not sent over TLS")}
 """Actions of Deny statements."""
@@ -104,7 +104,7 @@ def test_the_documents_here_are_all_that_there_are() -> None:
         ("roles.py", "trust"), ("roles.py", "policy"),
         ("load_balancer.py", "aws.s3.BucketPolicy"), ("load_balancer.py", "deliver_logs"),
         ("weights.py", "RoleArgs"), ("weights.py", "read_bucket"),
-        ("cluster.py", "RoleArgs"), ("aws_platform.py", "RoleArgs"),
+        ("cluster.py", "RoleArgs"), ("aws_cluster.py", "RoleArgs"),
     }  # fmt: skip
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from components.platform.launch_template import known_instance
-from components.platform.node_generation import NodeGeneration, node_selector, tolerations
+from components.platform.node_generation import ROUTER_NODES, NodeGeneration, node_selector, tolerations
 from components.platform.node_group import ami_type, node_labels, taints
 from components.release.release import Release
+from infra.aws_arguments import cluster_args
 from infra.node_generations import node_generations, placements
 from tests.unit.plans import prod
 from tests.unit.test_ledger import release
@@ -125,6 +126,9 @@ def test_how_many_nodes_there_are_is_no_part_of_a_generation() -> None:
 
 def test_routers_run_beside_no_engine() -> None:
     found = placements(prod())
-    assert found["router"].node_selector == {"splitserve.dev/nodes-system": "true"}
+    assert found["router"].node_selector == ROUTER_NODES
+    pools = {pool: cluster_args(prod(*more).settings, "s").router_pool for pool, more in {
+        "system": [], "router": [("platform.aws.nodeGroups.router", {"instance": "m7i.large"})]}.items()}  # fmt: skip
+    assert all(pool == chosen for pool, chosen in pools.items())
     assert not found["router"].tolerations
     assert found["prefill"].node_selector != found["decode"].node_selector

@@ -180,7 +180,7 @@ def test_a_plan_with_the_fault_is_told_so(fault: str) -> None:
 def test_every_rule_has_a_test_that_breaks_it() -> None:
     elsewhere = {"hybrid-equal-tp", "hybrid-state-layout", "gpus-shared", "geometry-known", "transfer-in-limit",
                  "aged-transfer-in-limit", "efa-self-rules", "tiers-reach-each-other", "interfaces-known",
-                 "dra-efa-whole"}  # fmt: skip
+                 "dra-efa-whole", "layers-possible", "cluster-stack-named", "settings-of-the-layer"}  # fmt: skip
     tables = [*FAULTS.values(), *NETWORK_FAULTS.values()]
     assert {rule.id for rule in rules()} == {rule for rule, _, _ in tables} | elsewhere
 

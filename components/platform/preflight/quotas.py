@@ -159,7 +159,7 @@ def address_quota(ask: Ask, subject: Subject) -> Iterator[Answer]:
 
 
 def _vpc_subjects(wanted: Wanted) -> Iterable[Subject]:
-    return [] if wanted.subnet_ids else [Subject("VPC", 1)]
+    return [Subject("VPC", wanted.vpcs)] if wanted.vpcs else []
 
 
 @check("vpc-quota", "The account may have one more VPC in the region.", (*GET_QUOTA, "ec2:DescribeVpcs"),

@@ -52,6 +52,8 @@ class Wanted:
     kubernetes_version: str
     eips: int = 0
     subnet_ids: tuple[str, ...] = ()
+    vpcs: int = 1
+    """Networks to make: none where the cluster is there, or another stack's."""
     other_zones: tuple[tuple[str, str], ...] = ()
     """(key in the stack file, zone) of zones beside those of the node groups."""
     own_tag: tuple[str, str] | None = None

@@ -1,0 +1,28 @@
+"""A stack with `layers: cluster`: the cluster and what its nodes need, for other stacks to serve on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pulumi
+
+from components.nodes.node_plugins import NodePlugins
+from infra import ground
+from infra import output_names as names
+from infra.node_plugins import check_plugins, plugin_args
+from infra.read_plan import read_plan
+
+
+def declare_cluster(values: Mapping[str, Any], project: Path, owner: str, stack: str, where: str) -> dict[str, Any]:
+    """Declare the layer; the returned mapping is the stack's outputs. Raises SettingsError."""
+    plan, _, warnings = read_plan(values, project, where)
+    observed = ground.observe(plan, project, owner, stack, where)
+    for warning in [*map(str, warnings), *observed.warnings]:
+        pulumi.log.warn(warning)
+    kubernetes, after, outputs = ground.declare_cluster(plan, observed, owner, stack)
+    plugins = check_plugins(plugin_args(plan, owner, observed.found), where)
+    opts = pulumi.ResourceOptions(provider=kubernetes, providers=[kubernetes], depends_on=after)
+    installed = NodePlugins("node-plugins", plugins, opts)
+    return outputs | {names.NODE_PLUGINS: {"installed": installed.installed, "left": installed.left}}
