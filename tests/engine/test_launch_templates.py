@@ -131,7 +131,9 @@ def _groups(aws: AwsStandIn) -> list[dict[str, Any]]:
 
 
 def _tier(group: dict[str, Any]) -> str:
-    found = [label for label in group["labels"] if label.startswith("splitserve.dev/nodes-")]
+    """A pool may run the routers beside its own pods."""
+    labels = set(group["labels"]) - {"splitserve.dev/nodes-router"}
+    found = [label for label in labels if label.startswith("splitserve.dev/nodes-")]
     assert len(found) == 1, group["labels"]
     return found[0].removeprefix("splitserve.dev/nodes-")
 

@@ -7,8 +7,9 @@ import pulumi_aws as aws
 
 from components.platform.addons import BEFORE_NODES, addon_versions
 from components.platform.addresses import subnets
-from components.platform.aws_platform import AwsPlatform, AwsPlatformArgs, Pool
+from components.platform.aws_cluster import AwsCluster, AwsClusterArgs, Pool
 from components.platform.cluster import ClusterArgs
+from components.platform.gpu_nodes import GpuNodes, GpuNodesArgs
 from components.platform.network import NetworkArgs
 from components.platform.node_generation import NodeGeneration
 
@@ -44,11 +45,10 @@ cluster = ClusterArgs(
     deletion_protection=False, addons=addon_versions(list(BEFORE_NODES), {}),
 )  # fmt: skip
 network = NetworkArgs(CIDR, REGION, ZONE, ranges, nat="none", endpoints=False, public=False)
-args = AwsPlatformArgs(
-    region=REGION, network=network, cluster=cluster, pools=[POOL], tags=TAGS, max_nodes={},
-    generations={found.name: found for found in GENERATIONS},
-)  # fmt: skip
-platform = AwsPlatform(NAME, args, pulumi.ResourceOptions(providers=[provider]))
-pulumi.export("clusterSecurityGroup", platform.cluster.security_group)
-pulumi.export("efaSecurityGroup", platform.efa_security.id)
-pulumi.export("subnet", platform.network.private[ZONE])
+args = AwsClusterArgs(region=REGION, network=network, cluster=cluster, pools=[POOL], router_pool="system", tags=TAGS)
+made = AwsCluster(NAME, args, pulumi.ResourceOptions(providers=[provider]))
+nodes = GpuNodesArgs(made.facts, {found.name: found for found in GENERATIONS}, {}, TAGS)
+GpuNodes(NAME, nodes, pulumi.ResourceOptions(providers=[provider], depends_on=made.before_nodes))
+pulumi.export("clusterSecurityGroup", made.facts.security_group)
+pulumi.export("efaSecurityGroup", made.facts.efa_security_group)
+pulumi.export("subnet", made.facts.private[ZONE])
