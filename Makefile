@@ -2,6 +2,11 @@
 # `make test`: every test, from nothing.
 PYTHON := .venv/bin/python
 .DEFAULT_GOAL := help
+# Where an environment forbids byte code beside the sources, each command would compile the SDKs anew.
+ifdef PYTHONDONTWRITEBYTECODE
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX ?= $(CURDIR)/.local/byte-code
+endif
 
 .PHONY: help
 help: ## Show the targets

@@ -141,4 +141,5 @@ def load_balancer_args(settings: Settings, cluster: ClusterFacts) -> LoadBalance
 
 def _enough(where: list[str], aws: Aws, kind: str) -> list[str]:
     """An application balancer needs two zones ("Availability Zones", user guide)."""
-    return list(dict.fromkeys([*where, second_zone(aws)])) if kind == "application" and len(where) < 2 else where
+    given = list(dict.fromkeys(where))
+    return list(dict.fromkeys([*given, second_zone(aws)])) if kind == "application" and len(given) < 2 else given

@@ -6,6 +6,7 @@ Everything but `gpudirect` is what EC2's DescribeInstanceTypes answers
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +19,17 @@ GPUDIRECT_RDMA = {"p4d": True, "p4de": True, "p5": True, "p5e": True, "p5en": Tr
 """Families whose EFA reads and writes GPU memory by itself: p4d by the EKS user guide (node-efa), the
 others by NVIDIA Dynamo's EKS guide (docs/kubernetes/cloud-providers/eks/efa.md). No source says it of
 the G families: unknown, and the gate decides."""
+
+
+GRAVITON = re.compile(r"[a-z]+\d+g[a-z]*\.")
+"""A `g` after the generation's number (EC2 user guide, "Instance type naming conventions")."""
+
+
+def architecture_of(name: str, found: Instance | None) -> str:
+    """EC2's word, from the catalogue or, of CPU types, from the name."""
+    if found:
+        return found.architecture
+    return "arm64" if GRAVITON.match(name) else "x86_64"
 
 
 @dataclass(frozen=True)

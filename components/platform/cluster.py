@@ -101,10 +101,10 @@ class Cluster(pulumi.ComponentResource):
     def _access(self) -> list[pulumi.Resource]:
         made: list[pulumi.Resource] = []
         for arn in self._args.admins:
-            short = arn.rsplit("/", 1)[-1]
-            entry = aws.eks.AccessEntry(f"admin-{short}", cluster_name=self.name, principal_arn=arn, opts=self._child)
+            name = f"admin-{'-'.join(arn.split(':')[4:]).replace('/', '-')}"  # two accounts may have a role of one name
+            entry = aws.eks.AccessEntry(name, cluster_name=self.name, principal_arn=arn, opts=self._child)
             right = aws.eks.AccessPolicyAssociation(
-                f"admin-{short}", cluster_name=self.name, principal_arn=entry.principal_arn, policy_arn=ADMIN,
+                name, cluster_name=self.name, principal_arn=entry.principal_arn, policy_arn=ADMIN,
                 access_scope={"type": "cluster"}, opts=self._child,
             )  # fmt: skip
             made += [entry, right]

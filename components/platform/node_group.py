@@ -6,14 +6,13 @@ a refusal by `NodeCount`, so that "no capacity" is an answer about the candidate
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pulumi
 import pulumi_aws as aws
 
-from components.hardware.instance import Instance
+from components.hardware.instance import Instance, architecture_of
 from components.nodes.names import OWN_PLUGIN, OWN_PLUGIN_LABEL
 from components.platform.launch_template import known_instance, launch_template
 from components.platform.node_generation import (
@@ -30,8 +29,6 @@ from components.platform.node_generation import (
 CAPACITY_TYPE = {"on-demand": "ON_DEMAND", "reservation": "ON_DEMAND", "block": "CAPACITY_BLOCK", "spot": "SPOT"}
 """A reservation is on-demand capacity that is spoken for (EKS user guide, "Capacity Reservations")."""
 CREATE_LIMIT = "30m"
-GRAVITON = re.compile(r"[a-z]+\d+g[a-z]*\.")
-"""A `g` after the generation's number (EC2 user guide, "Instance type naming conventions")."""
 REPAIR_AT_ONCE = 1
 """Nodes that EKS may replace at the same time: a tier stays served."""
 
@@ -122,7 +119,7 @@ class NodeGroup(pulumi.ComponentResource):
 
 def ami_type(generation: NodeGeneration, found: Instance | None) -> str:
     """EKS's name of the AMI: family, architecture, and whether it holds NVIDIA's driver."""
-    arm = found.architecture == "arm64" if found else bool(GRAVITON.match(generation.instance))
+    arm = architecture_of(generation.instance, found) == "arm64"
     gpu = found is not None and found.gpus > 0
     machine = "ARM_64" if arm else "x86_64"
     if generation.ami == "bottlerocket":

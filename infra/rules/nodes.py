@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components.hardware.catalogue import UnknownInstance, dated, instance
+from components.hardware.instance import Instance, architecture_of
 from components.hardware.interfaces import LayoutUnknown, layout
 from infra.aws_names import POOLS
 from infra.plan import Plan
@@ -75,6 +76,35 @@ def ami_release(plan: Plan) -> Iterator[Finding]:
         elif group.ami == "bottlerocket" and (of_al2023 or not BOTTLEROCKET_RELEASE.fullmatch(group.ami_release)):
             yield Finding(f"{key}.amiRelease", found, "a release of Bottlerocket, such as 1.50.0-cacc4ce9",
                           "leave it out for EKS's newest, or set ami: al2023")  # fmt: skip
+
+
+@rule("one-architecture", "error", "Nodes that run one image are of one architecture.",
+      "splitserve: routers run the engines' image unless router.image names another; an image by digest is of one "
+      "architecture, and elsewhere ends with `exec format error`", layer="serving")  # fmt: skip
+def one_architecture(plan: Plan) -> Iterator[Finding]:
+    s = plan.settings
+    groups = [(key, group, s.tiers[tier].image or s.image) for key, tier, group in _gpu_groups(plan)]
+    groups += [(key, group, s.router.image or s.image) for key, group in _routers_nodes(plan)]
+    first: dict[str | None, tuple[str, str]] = {}
+    for key, group, image in groups:
+        found = architecture_of(group.instance, _known(group.instance))
+        other, wanted = first.setdefault(image, (key, found))
+        if found != wanted:
+            yield Finding(f"{key}.instance", f"{group.instance}, {found}", f"{wanted}, as {other} is: both run {image}",
+                          "another type, or an image of its own (router.image, prefill.image, decode.image)")  # fmt: skip
+
+
+def _routers_nodes(plan: Plan) -> Iterator[tuple[str, NodeGroup]]:
+    """(key, node group) of the pool that runs the routers."""
+    pools = [(key, group) for key, tier, group in all_groups(plan) if tier in ("router", "system")]
+    yield from sorted(pools, key=lambda pool: pool[0].endswith("system"))[:1]
+
+
+def _known(name: str) -> Instance | None:
+    try:
+        return instance(name)
+    except UnknownInstance:
+        return None
 
 
 @rule("instance-known", "error", "GPU node groups are of types that the catalogue has.",

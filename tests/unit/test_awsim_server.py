@@ -167,11 +167,11 @@ def test_what_a_node_group_may_not_share_with_its_template(
     assert words in refused(create, **given, launchTemplate=chosen, **more)
 
 
-def node_group(aws: AwsStandIn, subnets: list[str], name: str = "gpu") -> dict[str, Any]:
+def node_group(aws: AwsStandIn, subnets: list[str], name: str = "gpu", nodes: int = 1) -> dict[str, Any]:
     eks = aws.client("eks")
     eks.create_nodegroup(
         clusterName="demo", nodegroupName=name, nodeRole=role(aws, f"node-{name}", "ec2.amazonaws.com"),
-        subnets=subnets, instanceTypes=["g6.8xlarge"], scalingConfig={"minSize": 0, "desiredSize": 1, "maxSize": 2},
+        subnets=subnets, instanceTypes=["g6.8xlarge"], scalingConfig={"minSize": 0, "desiredSize": nodes, "maxSize": 2},
     )  # fmt: skip
 
     def find() -> dict[str, Any]:
@@ -209,6 +209,12 @@ def test_no_capacity_ends_in_create_failed(aws: AwsStandIn) -> None:
         assert node_group(aws, subnets, "second")["status"] == "ACTIVE"
     assert group["status"] == "CREATE_FAILED"
     assert group["health"]["issues"][0]["code"] == "AsgInstanceLaunchFailures"
+
+
+def test_an_empty_group_needs_no_capacity(aws: AwsStandIn) -> None:
+    _, subnets, _ = cluster(aws)
+    with aws.failing({"kind": "insufficient-capacity", "match": "g6.8xlarge"}):
+        assert node_group(aws, subnets, nodes=0)["status"] == "ACTIVE"
 
 
 def test_a_group_that_can_not_grow_is_degraded_and_can_shrink(aws: AwsStandIn) -> None:

@@ -40,6 +40,11 @@ FAULTS: dict[str, tuple[str, list[Change], str]] = {
         "efa-on-the-node", [(EFA, 33)], "found 33 for each of 1 pods, wanted no more than 1 p5.48xlarge of 32 hold"),
     "two_pods_of_a_node_that_each_want_all_efas": (
         "efa-on-the-node", [("engine.parallel", {"tensor": 4}), ("decode.replicas", 2)], "found 32 for each of 2 pods"),
+    "routers_on_graviton_with_an_x86_image": (
+        "one-architecture", [(f"{GROUPS}.system.instance", "m7g.xlarge")],
+        f"{GROUPS}.system.instance: found m7g.xlarge, arm64, wanted x86_64, as {GROUPS}.prefill is: both run"),
+    "a_router_pool_on_graviton": (
+        "one-architecture", [(f"{GROUPS}.router", {"instance": "c8g.large"})], f"{GROUPS}.router.instance: found c8g.large"),
     "no_nodes_for_routers": (
         "pool-for-routers", [(f"{GROUPS}.system", None)], f"{GROUPS}.system: found nothing, wanted a node group"),
     "fewer_nodes_at_most_than_wanted": (
@@ -159,6 +164,8 @@ RIGHT: dict[str, tuple[str, list[Change]]] = {
         "efa-on-the-node", [("engine.parallel", {"tensor": 4}), ("decode.replicas", 2), (EFA, 16)]),
     "a_type_without_efa_of_which_none_is_asked": (
         "efa-on-the-node", [*instances("g6e.2xlarge"), ("engine.resources.extended", {"nvidia.com/gpu": 1})]),
+    "routers_on_graviton_with_an_image_for_it": (
+        "one-architecture", [(f"{GROUPS}.system.instance", "m7g.xlarge"), ("router.image", ECR)]),
     "a_router_pool_alone": (
         "pool-for-routers", [(f"{GROUPS}.system", None), (f"{GROUPS}.router", {"instance": "m7i.large"})]),
     "as_many_nodes_as_at_most": ("max-nodes", [(f"{GROUPS}.decode.maxNodes", 1)]),

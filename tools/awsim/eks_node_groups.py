@@ -95,7 +95,9 @@ def _template(region: Region, call: dict[str, Any]) -> tuple[dict[str, Any] | No
 
 
 def _capacity_issue(region: Region, name: str, fields: dict[str, Any]) -> list[dict[str, Any]]:
-    missing = region.faults.capacity_fault(name, fields["instanceTypes"])
+    """A group that wants no node launches none, and so lacks nothing."""
+    wants = fields["scalingConfig"]["desiredSize"]
+    missing = region.faults.capacity_fault(name, fields["instanceTypes"]) if wants else None
     if missing is None:
         return []
     message = (f"Could not launch On-Demand Instances. InsufficientInstanceCapacity - We currently do not have sufficient"
@@ -153,7 +155,7 @@ def update_nodegroup_config(region: Region, call: dict[str, Any]) -> dict[str, A
         scaling = {**fields["scalingConfig"], **call["scalingConfig"]}
         _require_sizes(scaling)
         fields["scalingConfig"] = scaling
-        group.issues = _capacity_issue(region, call["nodegroupName"], fields) if scaling["desiredSize"] else []
+        group.issues = _capacity_issue(region, call["nodegroupName"], fields)
         group.failed_status = "DEGRADED"
         if not group.issues:
             neighbours.resize_scaling_group(region.name, _scaling_group(group), scaling)
