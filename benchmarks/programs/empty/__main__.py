@@ -1,0 +1,1 @@
+"""Nothing: what a preview costs before a program does anything."""
