@@ -87,7 +87,9 @@ def simulated(
         try:
             yield aws, deployment
         finally:
+            # The stand-in forgets all of AWS; what is left in the local cluster would be in the next run's way.
             deployment.run("cancel", "--yes")
+            deployment.run("destroy", "--yes", "--skip-preview", "--suppress-progress")
             (CHECKOUT / "stacks" / f"Pulumi.{stack}.yaml").unlink(missing_ok=True)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.cluster.asking import Record, answer
 from tools.demo import DEMOS, note, play
@@ -35,6 +36,22 @@ def test_the_same_configuration_changes_nothing_and_measures_nothing(live: Deplo
     assert "measuring" not in finished.text
     assert live.outputs() == before
     assert time.monotonic() - started < 60
+
+
+def test_another_kubeconfig_of_the_same_cluster_replaces_nothing(live: Deployment, tmp_path: Path) -> None:
+    """Another path, another text, another context's name: the same cluster all the same."""
+    content = yaml.safe_load(Path(live.environment["KUBECONFIG"]).read_text())
+    content["contexts"][0]["name"] = content["current-context"] = "another-name"
+    other = tmp_path / "kubeconfig"
+    other.write_text(yaml.safe_dump(content))
+
+    def elsewhere(settings: dict[str, Any]) -> None:
+        settings["splitserve:platform"]["kubeconfig"] = str(other)
+        note(live_note(live))(settings)
+
+    finished = live.run("preview", "--config-file", str(live.stack_file(elsewhere)))
+    assert finished.code == 0, finished.text
+    assert "replace" not in finished.text and "to create" not in finished.text and "to delete" not in finished.text
 
 
 def test_a_preview_with_the_policy_pack_finds_nothing_to_change_or_to_object_to(live: Deployment) -> None:
