@@ -29,7 +29,7 @@ from tools.aws_sim import install_plugins
 from tools.awsim.running import AwsStandIn
 from tools.cache import CHECKOUT, cache
 from tools.local import full_environment
-from tools.own_engine import own_pulumi
+from tools.own_engine import backend_url, own_pulumi
 
 AIM_RATIO = 2.5
 REPEATS = 5
@@ -85,7 +85,7 @@ def _cases() -> Iterator[tuple[list[Case], dict[str, str]]]:
         install_plugins(home)
         environment = {
             **os.environ, **full_environment(cache()), **aws.environment(), "PULUMI_HOME": str(home),
-            "PULUMI_BACKEND_URL": f"file://{state}", "PYTHONPATH": str(CHECKOUT), **_byte_code(folder),
+            "PULUMI_BACKEND_URL": backend_url(state), "PYTHONPATH": str(CHECKOUT), **_byte_code(folder),
         }  # fmt: skip
         cases = [_prod(folder), Case(EMPTY, _copied(EMPTY, folder)), *_node_groups(_copied(NODE_GROUPS, folder))]
         try:

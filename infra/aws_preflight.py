@@ -39,11 +39,10 @@ def wanted(plan: Plan, stack: str, theirs: ClusterFacts | None = None) -> Wanted
     tiers = [*settings.tiers, *POOLS]
     groups = {tier: group for tier in tiers if (group := getattr(aws.node_groups, tier, None))}
     makes_it = settings.platform.layers != "serving"
-    used = dict.fromkeys(group.zone or aws.zone for group in groups.values())
     return Wanted(
         region=aws.region, zone=aws.zone, groups=tuple(_group(tier, group, aws) for tier, group in groups.items()),
         cluster_name=str(theirs.name) if theirs else platform_name(stack), kubernetes_version=aws.kubernetes_version,
-        eips=_nat_gateways(aws) if makes_it else 0, vpcs=int(makes_it), subnet_ids=tuple(str(theirs.private[zone]) for zone in used) if theirs else (),
+        eips=_nat_gateways(aws) if makes_it else 0, vpcs=int(makes_it), subnet_ids=tuple(map(str, theirs.private.values())) if theirs else (),
         other_zones=tuple(_other_zones(aws)) if makes_it else (), own_tag=(STACK_TAG, stack),
         swap=settings.rollout.strategy == "swap",
     )  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any
 from components.hardware.expected import Expected
 from components.hardware.prices import Price, eks_cluster_price, price, total
 from components.hardware.traffic import Advice, Traffic, advise
+from infra.aws_names import POOLS
 from infra.plan import Plan
 
 
@@ -103,13 +104,14 @@ def _prices(plan: Plan, price_of: PriceOf) -> Iterable[tuple[str, tuple[int, Pri
     aws = plan.settings.platform.aws
     if aws is None:
         return
-    for tier in (*plan.settings.tiers, "render", "system"):
-        group = plan.settings.node_group(tier) if tier not in ("render", "system") else getattr(aws.node_groups, tier)
+    for tier in (*plan.settings.tiers, *POOLS):
+        group = getattr(aws.node_groups, tier)
         if group:
             on_demand = group.capacity in ("on-demand", "reservation")
             kind = Price(None, f"unknown: {group.capacity} capacity of {group.instance} has no list price here")
             yield tier, (group.nodes, price_of(group.instance, aws.region) if on_demand else kind)
-    yield "control plane", (1, eks_cluster_price())
+    if plan.settings.platform.layers != "serving":
+        yield "control plane", (1, eks_cluster_price())
 
 
 def _kv_bytes(plan: Plan) -> int | None:

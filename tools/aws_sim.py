@@ -26,7 +26,7 @@ from tools.deployment import Change, Deployment
 from tools.engine import build as engine_build
 from tools.local import full_environment
 from tools.localcluster.layout import HOST_ADDRESS, TOKEN_WEBHOOK_PORT
-from tools.own_engine import own_pulumi
+from tools.own_engine import backend_url, own_pulumi
 
 UCX = {"kv_connector": "NixlConnector", "kv_load_failure_policy": "fail"}
 MODEL = {"name": "tiny-qwen3", "folder": ".local/models/tiny-qwen3"}
@@ -76,7 +76,7 @@ def simulated(
             **full_environment(cache()),
             **aws.environment(),
             "PULUMI_HOME": str(home),
-            "PULUMI_BACKEND_URL": f"file://{state / 'state'}",
+            "PULUMI_BACKEND_URL": backend_url(state / "state"),
         }
         (state / "state").mkdir(parents=True, exist_ok=True)
         base = CHECKOUT / "stacks" / f"Pulumi.{source}.yaml"

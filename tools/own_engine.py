@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 from infra.versions import PULUMI_MINIMUM
 from tools.cache import CHECKOUT
@@ -34,12 +35,21 @@ def version_of(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in found.groups()) if found else ()
 
 
+def backend_url(folder: Path) -> str:
+    """A folder as Pulumi's backend.
+
+    Without the files of metadata beside each state: a `pulumi` that is killed while it writes one leaves it
+    empty, and every later command fails with "failed to load checkpoint: EOF" (pulumi 3.274, gocloud.dev fileblob).
+    """
+    return f"file://{folder}?metadata=skip"
+
+
 def engine_environment() -> dict[str, str]:
     """Backend, home and passphrase for plain `pulumi` in this checkout."""
     local = CHECKOUT / ".local"
     (local / "state").mkdir(parents=True, exist_ok=True)
     defaults = {
-        "PULUMI_BACKEND_URL": f"file://{local / 'state'}",
+        "PULUMI_BACKEND_URL": backend_url(local / "state"),
         "PULUMI_CONFIG_PASSPHRASE": LOCAL_PASSPHRASE,
     }
     chosen = {name: os.environ.get(name, value) for name, value in defaults.items()}

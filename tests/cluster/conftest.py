@@ -15,6 +15,7 @@ from tools.cache import CHECKOUT, cache
 from tools.deployment import Deployment
 from tools.local import full_environment
 from tools.localcluster import cluster
+from tools.own_engine import backend_url
 
 STACK = "cluster-test"
 
@@ -23,7 +24,7 @@ STACK = "cluster-test"
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     assert cluster.is_ready(cache().layout()), "the local cluster does not run: `make start` first"
     backend = tmp_path_factory.mktemp("state")
-    environment = {**os.environ, **full_environment(cache()), "PULUMI_BACKEND_URL": f"file://{backend}"}
+    environment = {**os.environ, **full_environment(cache()), "PULUMI_BACKEND_URL": backend_url(backend)}
     deployment = Deployment(STACK, "splitserve-cluster-test", environment)
     made = deployment.run("stack", "init")
     assert made.code == 0, made.text

@@ -16,6 +16,7 @@ import pytest
 
 from tools.aws_sim import another_instance, cluster_alone, on_cpu, serving_on, simulated
 from tools.awsim.running import AwsStandIn
+from tools.cache import CHECKOUT
 from tools.deployment import Deployment
 
 LARGER = "g6e.48xlarge"
@@ -111,11 +112,22 @@ def test_nothing_is_left_after_a_destroy(stack: Simulated) -> None:
     assert json.loads(deployment.run("stack", "export").text)["deployment"].get("resources", []) == []
 
 
-def test_a_cluster_of_one_stack_serves_another_s_releases(stack: Simulated) -> None:
+@pytest.fixture
+def cluster(stack: Simulated) -> Iterator[Deployment]:
+    """A second stack on the same stand-in, destroyed after what serves on it."""
+    _, serving = stack
+    found = replace(serving, stack="aws-cluster-test", namespace="splitserve-aws-cluster-test")
+    assert found.run("stack", "init").code == 0
+    yield found
+    for one in (serving, found):
+        destroyed = one.run("destroy", "--yes", "--skip-preview", "--suppress-progress")
+        assert destroyed.code == 0, destroyed.text
+    (CHECKOUT / "stacks" / f"Pulumi.{found.stack}.yaml").unlink(missing_ok=True)
+
+
+def test_a_cluster_of_one_stack_serves_another_s_releases(stack: Simulated, cluster: Deployment) -> None:
     """Layers: the second stack learns of the cluster by stack reference alone, and leaves it as it is."""
-    aws, serving = stack
-    cluster = replace(serving, stack="aws-cluster-test", namespace="splitserve-aws-cluster-test")
-    assert cluster.run("stack", "init").code == 0
+    _, serving = stack
     made = cluster.up(cluster_alone)
     assert made.code == 0, made.text
     assert "gpu" in cluster.outputs()["nodePlugins"]["installed"]
@@ -127,7 +139,3 @@ def test_a_cluster_of_one_stack_serves_another_s_releases(stack: Simulated) -> N
     assert outputs["cluster"] == cluster.outputs()["cluster"]
     kinds = {r["type"] for r in json.loads(serving.run("stack", "export").text)["deployment"]["resources"]}
     assert "aws:eks/nodeGroup:NodeGroup" in kinds and not kinds & {"aws:eks/cluster:Cluster", "aws:ec2/vpc:Vpc"}
-    for one in (serving, cluster):
-        destroyed = one.run("destroy", "--yes", "--skip-preview", "--suppress-progress")
-        assert destroyed.code == 0, destroyed.text
-    assert aws.leftovers() == []

@@ -13,6 +13,7 @@ import pytest
 from tools.cache import CHECKOUT, cache
 from tools.deployment import Deployment
 from tools.local import full_environment
+from tools.own_engine import backend_url
 
 STACK = "engine-test"
 
@@ -20,7 +21,7 @@ STACK = "engine-test"
 @pytest.fixture
 def deployment(tmp_path: Path) -> Iterator[Deployment]:
     """A fresh stack. A missing engine fails the test: `make test-engine` builds it first."""
-    environment = {**os.environ, **full_environment(cache()), "PULUMI_BACKEND_URL": f"file://{tmp_path}"}
+    environment = {**os.environ, **full_environment(cache()), "PULUMI_BACKEND_URL": backend_url(tmp_path)}
     assert shutil.which("pulumi", path=environment["PATH"]), "no pulumi: run `make start` first"
     deployment = Deployment(STACK, "splitserve-engine-test", environment, show=False)
     made = deployment.run("stack", "init")

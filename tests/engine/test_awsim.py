@@ -17,6 +17,7 @@ from tools.awsim.kinds import KINDS
 from tools.awsim.running import AwsStandIn, install_plugin
 from tools.cache import CHECKOUT, cache
 from tools.local import full_environment
+from tools.own_engine import backend_url
 
 PROJECT = """\
 name: awsim-test
@@ -190,7 +191,7 @@ def stack(tmp_path: Path, aws: AwsStandIn) -> Stack:
     install_plugin(home)
     environment = {
         **os.environ, **full_environment(cache()), **aws.environment(), "PULUMI_HOME": str(home),
-        "PULUMI_BACKEND_URL": f"file://{backend}", "PULUMI_CONFIG_PASSPHRASE": "", "AWSIM_WAIT_S": "20",
+        "PULUMI_BACKEND_URL": backend_url(backend), "PULUMI_CONFIG_PASSPHRASE": "", "AWSIM_WAIT_S": "20",
         "PULUMI_PYTHON_CMD": sys.executable, "PYTHONPATH": str(CHECKOUT),
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
     }  # fmt: skip

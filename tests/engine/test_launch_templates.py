@@ -27,6 +27,7 @@ from tests.engine.test_awsim import Stack
 from tools.awsim.running import AwsStandIn, install_plugin
 from tools.cache import CHECKOUT, cache
 from tools.local import full_environment
+from tools.own_engine import backend_url
 
 PROGRAM = Path(__file__).parent / "programs" / "launch_templates"
 CLUSTER = "templates"
@@ -116,7 +117,7 @@ def _stack(folder: Path, aws: AwsStandIn) -> Stack:
     (folder / "state").mkdir()
     environment = {
         **os.environ, **full_environment(cache()), **aws.environment(), "PULUMI_HOME": str(folder / "home"),
-        "PULUMI_BACKEND_URL": f"file://{folder / 'state'}", "PULUMI_CONFIG_PASSPHRASE": "",
+        "PULUMI_BACKEND_URL": backend_url(folder / "state"), "PULUMI_CONFIG_PASSPHRASE": "",
         "PULUMI_PYTHON_CMD": sys.executable, "PYTHONPATH": str(CHECKOUT),
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
     }  # fmt: skip

@@ -22,6 +22,7 @@ import pytest
 from policies.all_rules import rules
 from tools.cache import CHECKOUT, cache
 from tools.local import full_environment
+from tools.own_engine import backend_url
 
 STACK = "prod-policies"
 """Production: the rules for elsewhere are told otherwise by the policy configuration."""
@@ -257,7 +258,7 @@ def preview(tmp_path: Path) -> Preview:
     """Preview a program with the pack, in a project and backend of the test's own."""
     _make_echo(tmp_path / "bin" / "pulumi-resource-aws")
     environment = {
-        **os.environ, **full_environment(cache()), "PULUMI_BACKEND_URL": f"file://{tmp_path}",
+        **os.environ, **full_environment(cache()), "PULUMI_BACKEND_URL": backend_url(tmp_path),
         "PULUMI_CONFIG_PASSPHRASE": "test",
     }  # fmt: skip
     del environment["KUBECONFIG"]  # rendering wants none

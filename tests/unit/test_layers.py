@@ -123,5 +123,5 @@ def test_what_lies_outside_the_other_stack_s_cluster_is_refused(change: tuple[st
 
 def test_preflight_asks_about_the_other_stack_s_cluster_and_wants_no_network() -> None:
     asked = wanted(serving(), "team", FACTS)
-    assert (asked.cluster_name, asked.eips, asked.subnet_ids) == ("splitserve-cluster", 0, ("subnet-a",))
+    assert (asked.cluster_name, asked.eips, asked.subnet_ids) == ("splitserve-cluster", 0, ("subnet-a", "subnet-b"))
     assert {group.tier for group in asked.groups} == {"prefill", "decode"}

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from awscli.clidriver import create_clidriver
+from typer.testing import CliRunner
 
 from infra.cli import app
-from infra.orphans import forget_command, import_command, orphans, pending_creates, region, routes
+from infra.orphans import clusters, forget_command, orphans, pending_creates, pending_routes, region
 from infra.tagged import Found
 from tools.awsim.running import AwsStandIn
 
 TAGS = [{"Key": "splitserve:stack", "Value": "t"}]
 URN = "urn:pulumi:t::splitserve::"
-PROVIDER = f"{URN}pulumi:providers:aws::aws"
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": [
     {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}]})  # fmt: skip
 POLICY = "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"
@@ -39,74 +39,42 @@ def aws(running: AwsStandIn, monkeypatch: pytest.MonkeyPatch) -> AwsStandIn:
 
 
 def creating(kind: str, name: str, **inputs: Any) -> dict[str, Any]:
-    resource = {"urn": f"{URN}a:A${kind}::{name}", "type": kind, "inputs": inputs, "custom": True,
-                "parent": f"{URN}a:A::p", "provider": f"{PROVIDER}::number"}  # fmt: skip
-    return {"type": "creating", "resource": resource}
+    return {"type": "creating", "resource": {"urn": f"{URN}{kind}::{name}", "type": kind, "inputs": inputs}}
 
 
-def state(*pending: dict[str, Any], **ids: str) -> dict[str, Any]:
-    """`ids` are resources by their kind's last word."""
-    provider = {"urn": PROVIDER, "type": "pulumi:providers:aws", "id": "number", "inputs": {"region": "us-east-1"}}
-    resources = [{"urn": f"{URN}{name}", "type": f"aws:ec2/{name}", "id": number} for name, number in ids.items()]
-    return {"deployment": {"resources": [provider, *resources], "pending_operations": list(pending)}}
-
-
-def subnet(number: str, cidr: str) -> Found:
-    return Found("aws:ec2/subnet:Subnet", number, (f"remove {number}",), {"cidrBlock": cidr})
+def state(*pending: dict[str, Any]) -> dict[str, Any]:
+    provider = {"urn": f"{URN}aws", "type": "pulumi:providers:aws", "id": "1", "inputs": {"region": "us-east-1"}}
+    return {"deployment": {"resources": [provider], "pending_operations": list(pending)}}
 
 
 SUBNET = "aws:ec2/subnet:Subnet"
 
 
-def test_a_certain_orphan_is_imported_under_its_parent() -> None:
-    found = state(creating(SUBNET, "a", cidrBlock="10.0.0.0/24"), creating(SUBNET, "b", cidrBlock="10.0.1.0/24"))
-    [lost] = orphans(found, [subnet("subnet-1", "10.0.1.0/24")])
-    assert import_command(lost, "t") == (
-        f"pulumi import {SUBNET} b subnet-1 --parent parent={URN}a:A::p --provider provider={PROVIDER} --stack t --yes "
-        "--skip-preview --protect=false --generate-code=false"
-    )
-    assert forget_command(found, "t") == "pulumi refresh --stack t --yes --skip-preview --clear-pending-creates"
-
-
-def test_two_that_fit_one_creation_are_not_certain() -> None:
-    found = state(creating(SUBNET, "a", cidrBlock="10.0.0.0/24"))
-    lost = orphans(found, [subnet("subnet-1", "10.0.0.0/24"), subnet("subnet-2", "10.0.0.0/24")])
-    assert [import_command(entry, "t") for entry in lost] == ["", ""]
-
-
-def test_a_name_tag_and_a_prefix_must_fit() -> None:
-    group = "aws:ec2/securityGroup:SecurityGroup"
-    found = state(creating(group, "a", namePrefix="a-"), creating(SUBNET, "b", tags={"Name": "b"}))
-    entries = [
-        Found(group, "sg-1", (), {"name": "b-1"}),
-        Found(group, "sg-2", (), {"name": "a-1"}),
-        Found(SUBNET, "subnet-1", (), {"tags.Name": "c"}),
-    ]
-    assert [bool(entry.pending) for entry in orphans(found, entries)] == [False, True, False]
-
-
 def test_what_the_state_has_is_no_orphan() -> None:
     found = {"deployment": {"resources": [{"urn": "u", "type": SUBNET, "id": "subnet-1"}]}}
-    assert orphans(found, [subnet("subnet-1", "10.0.0.0/24")]) == []
+    one, other = Found(SUBNET, "subnet-1", ()), Found(SUBNET, "subnet-2", ())
+    assert orphans(found, [one, other]) == [other]
     assert (pending_creates(found), forget_command(found, "t"), region(found)) == ([], "", None)
     assert region(state()) == "us-east-1"
 
 
 def test_routes_that_may_be_there() -> None:
     route = creating("aws:ec2/route:Route", "r", routeTableId="rtb-1", destinationCidrBlock="0.0.0.0/0")
-    assert routes(pending_creates(state(route))) == [("rtb-1", "0.0.0.0/0")]
+    assert pending_routes(state(route)) == [("rtb-1", "0.0.0.0/0")]
 
 
-def ask(folder: Path, content: dict[str, Any], *options: str) -> Result:
+def ask(folder: Path, content: dict[str, Any], *options: str) -> Any:
     file = folder / "state.json"
     file.write_text(json.dumps(content))
     return CliRunner().invoke(app, ["orphans", "--stack", "t", "--state-file", str(file), *options])
 
 
 def remove_all(printed: str) -> None:
+    """By the AWS command line itself, in this process, which saves its starts."""
+    driver = create_clidriver()
     for orphan in json.loads(printed)["orphans"]:
-        for command in orphan["remove"]:
-            subprocess.run(command, shell=True, check=True, capture_output=True)
+        for command in " && ".join(orphan["remove"]).split(" && "):
+            assert driver.main(shlex.split(command)[1:]) == 0, command
 
 
 def make_of_every_service(aws: AwsStandIn) -> str:
@@ -161,13 +129,42 @@ def test_what_is_listed_can_be_removed_as_it_says(aws: AwsStandIn, tmp_path: Pat
     ]  # fmt: skip
 
 
-def test_the_text_tells_both_ways(aws: AwsStandIn, tmp_path: Path) -> None:
+def test_the_text_tells_what_to_run(aws: AwsStandIn, tmp_path: Path) -> None:
     ec2 = aws.client("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16", TagSpecifications=tagged("vpc"))["Vpc"]["VpcId"]
-    text = ask(tmp_path, state(creating("aws:ec2/vpc:Vpc", "v", cidrBlock="10.0.0.0/16"))).output
-    assert f"remove: aws ec2 delete-vpc --vpc-id {vpc}" in text
-    assert f"or import: pulumi import aws:ec2/vpc:Vpc v {vpc} --parent" in text
-    assert text.endswith("--clear-pending-creates\n")
+    asked = ask(tmp_path, state(creating("aws:ec2/vpc:Vpc", "v", cidrBlock="10.0.0.0/16")))
+    assert asked.exit_code == 1 and asked.output == (
+        "1 thing(s) of stack t in us-east-1 are not in its state\n\nexport AWS_REGION=us-east-1\n\n"
+        f"aws:ec2/vpc:Vpc  {vpc}  (available)\n  aws ec2 delete-vpc --vpc-id {vpc}\n\n"
+        "then forget the creations that were under way:\n"
+        "  pulumi refresh --stack t --yes --skip-preview --clear-pending-creates\n"
+    )
+
+
+def test_a_serving_stack_has_its_node_groups_in_anothers_cluster() -> None:
+    group = creating("aws:eks/nodeGroup:NodeGroup", "g", clusterName="splitserve-other")
+    assert clusters(state(group)) == {"splitserve-other"}
+
+
+def test_eks_deletes_what_is_ready_and_not_protected(aws: AwsStandIn, tmp_path: Path) -> None:
+    ec2 = aws.client("ec2")
+    vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
+    subnets = [
+        ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.0.{n}.0/24", AvailabilityZone=f"us-east-1{z}")["Subnet"]["SubnetId"]
+        for n, z in enumerate("ab")
+    ]
+    trust = TRUST.replace("ec2.", "eks.")
+    role = aws.client("iam").create_role(RoleName="c", AssumeRolePolicyDocument=trust)["Role"]["Arn"]
+    place = {"subnetIds": subnets}
+    aws.client("eks").create_cluster(name="splitserve-t", roleArn=role, resourcesVpcConfig=place,
+                                     accessConfig={"authenticationMode": "API"}, deletionProtection=True, tags={"splitserve:stack": "t"})  # fmt: skip
+    printed = ask(tmp_path, state(), "--json").output
+    remove = json.loads(printed)["orphans"][0]["remove"]
+    active = "aws eks wait cluster-active --name splitserve-t"
+    assert remove[:-1] == [
+        active,
+        f"aws eks update-cluster-config --name splitserve-t --no-deletion-protection && {active}",
+    ]
 
 
 def test_what_can_not_be_asked_is_no_empty_list(aws: AwsStandIn, tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Faults on request: which calls fail, how, and in which error code of their service. Pure.
 
 A rule: {"service": "ec2", "action": "CreateVpc" or "*", "kind": …, "every": N | "times": N, "after": N,
-"seconds": S, "match": "p5.48xlarge"}.
+"seconds": S, "match": "p5.48xlarge"}. `match` is an instance type or node group, or the access key that has expired.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ class Rule:
     def takes(self, call: Call) -> bool:
         """Whether this call fails; counts it either way."""
         if self.service not in ("*", call.service) or self.action not in ("*", call.action):
+            return False
+        if self.kind == "expired-token" and self.match not in ("", call.access_key):
             return False
         self.seen += 1
         position = self.seen - self.after

@@ -155,8 +155,9 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         known = {**inputs, **({kind.name_input: state.get(kind.name_input)} if kind.name_input else {})}
 
         def change() -> None:
-            if kind.tagging:
-                kind.tagging.apply(aws, kind.tagged(request.id, state), old.get("tags", {}), inputs.get("tags", {}))
+            tags, new_tags = old.get("tags", {}), inputs.get("tags", {})
+            if kind.tagging and tags != new_tags:  # a state that was never read has no ARN to tag by
+                kind.tagging.apply(aws, kind.tagged(request.id, state), tags, new_tags)
             before, after = kind.comparable(_untagged(old), _untagged(known))
             if list(differences(_untagged(old), _untagged(inputs))):
                 kind.update(aws, request.id, before, after)
