@@ -40,7 +40,7 @@ from infra.aws_arguments import (
 )
 from infra.aws_names import platform_name
 from infra.existing_ground import discovered
-from infra.ground import Ground, Observed, foundation
+from infra.foundation import Ground, Observed, foundation
 from infra.model_files import WEIGHTS_CLAIM
 from infra.node_plugins import check_plugins, plugin_args
 from infra.plan import Plan

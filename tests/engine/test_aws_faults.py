@@ -11,7 +11,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -23,11 +22,10 @@ import yaml
 from typer.testing import CliRunner
 
 from infra.cli import app
-from tools.awsim.running import ACCESS_KEY, AwsStandIn, install_plugin
-from tools.cache import CHECKOUT, cache
+from tests.engine.on_stand_in import engine_on
+from tools.awsim.running import ACCESS_KEY, AwsStandIn
+from tools.cache import CHECKOUT
 from tools.deployment import MARK, Finished, Update
-from tools.local import full_environment
-from tools.own_engine import backend_url
 
 PROGRAM = Path(__file__).parent / "programs/platform"
 STACK = "faults"
@@ -133,18 +131,8 @@ def aws(running: AwsStandIn) -> AwsStandIn:
 
 @pytest.fixture
 def platform(tmp_path: Path, aws: AwsStandIn, monkeypatch: pytest.MonkeyPatch) -> Platform:
-    """`metadata=skip`: the engine's file backend keeps `.attrs` files beside a state, and writes them in a way that
-    a kill can leave one empty; then no command reads the state any more ("failed to load checkpoint: EOF")."""
-    home, backend, folder = tmp_path / "home", tmp_path / "state", tmp_path / "program"
-    backend.mkdir()
-    install_plugin(home)
-    environment = {
-        **os.environ, **full_environment(cache()), **aws.environment(), "PULUMI_HOME": str(home),
-        "PULUMI_BACKEND_URL": backend_url(backend), "PULUMI_CONFIG_PASSPHRASE": "", "AWSIM_WAIT_S": "20",
-        "PULUMI_PYTHON_CMD": sys.executable, "PYTHONPATH": str(CHECKOUT),
-        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-    }  # fmt: skip
-    assert shutil.which("pulumi", path=environment["PATH"]), "no pulumi: run `make start` first"
+    folder = tmp_path / "program"
+    environment = engine_on(tmp_path, aws)
     for name, value in aws.environment().items():
         monkeypatch.setenv(name, value)
     shutil.copytree(PROGRAM, folder, ignore=shutil.ignore_patterns("__pycache__"))

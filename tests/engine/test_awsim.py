@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.engine.on_stand_in import engine_on
 from tools.awsim.kinds import KINDS
-from tools.awsim.running import AwsStandIn, install_plugin
-from tools.cache import CHECKOUT, cache
-from tools.local import full_environment
-from tools.own_engine import backend_url
+from tools.awsim.running import AwsStandIn
 
 PROJECT = """\
 name: awsim-test
@@ -186,16 +181,7 @@ def aws() -> Iterator[AwsStandIn]:
 
 @pytest.fixture
 def stack(tmp_path: Path, aws: AwsStandIn) -> Stack:
-    home, backend = tmp_path / "home", tmp_path / "state"
-    backend.mkdir()
-    install_plugin(home)
-    environment = {
-        **os.environ, **full_environment(cache()), **aws.environment(), "PULUMI_HOME": str(home),
-        "PULUMI_BACKEND_URL": backend_url(backend), "PULUMI_CONFIG_PASSPHRASE": "", "AWSIM_WAIT_S": "20",
-        "PULUMI_PYTHON_CMD": sys.executable, "PYTHONPATH": str(CHECKOUT),
-        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-    }  # fmt: skip
-    assert shutil.which("pulumi", path=environment["PATH"]), "no pulumi: run `make start` first"
+    environment = engine_on(tmp_path, aws)
     folder = tmp_path / "program"
     folder.mkdir()
     (folder / "Pulumi.yaml").write_text(PROJECT)

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import base64
 import email
-import os
 import shutil
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,11 +21,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.engine.on_stand_in import engine_on
 from tests.engine.test_awsim import Stack
-from tools.awsim.running import AwsStandIn, install_plugin
-from tools.cache import CHECKOUT, cache
-from tools.local import full_environment
-from tools.own_engine import backend_url
+from tools.awsim.running import AwsStandIn
 
 PROGRAM = Path(__file__).parent / "programs" / "launch_templates"
 CLUSTER = "templates"
@@ -113,16 +109,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
 
 
 def _stack(folder: Path, aws: AwsStandIn) -> Stack:
-    install_plugin(folder / "home")
-    (folder / "state").mkdir()
-    environment = {
-        **os.environ, **full_environment(cache()), **aws.environment(), "PULUMI_HOME": str(folder / "home"),
-        "PULUMI_BACKEND_URL": backend_url(folder / "state"), "PULUMI_CONFIG_PASSPHRASE": "",
-        "PULUMI_PYTHON_CMD": sys.executable, "PYTHONPATH": str(CHECKOUT),
-        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-    }  # fmt: skip
-    assert shutil.which("pulumi", path=environment["PATH"]), "no pulumi: run `make start` first"
-    return Stack(shutil.copytree(PROGRAM, folder / "program"), environment)
+    return Stack(shutil.copytree(PROGRAM, folder / "program"), engine_on(folder, aws))
 
 
 def _groups(aws: AwsStandIn) -> list[dict[str, Any]]:
