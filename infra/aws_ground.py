@@ -84,7 +84,8 @@ def observe(plan: Plan, project: Path, owner: str, stack: str, where: str, their
             f"platform.aws: {error}; give credentials that may ask (docs/reference/preflight.md)"
         ]) from None  # fmt: skip
     cluster = preflight.observe(access, owner, where)
-    return Observed(access, cluster, counts, discovered(plan, access, where), warnings)
+    seen, more = discovered(plan, access)
+    return Observed(access, cluster, counts, seen, warnings + more)
 
 
 def declare(plan: Plan, update: UpdatePlan, observed: Observed, owner: str, stack: str,

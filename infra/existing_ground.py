@@ -8,18 +8,27 @@ from components.existing.read import read
 from components.existing.rights import plugin_rights, serving_rights
 from components.release.cluster import Access
 from infra.missing import missing, wanted
-from infra.node_plugins import plugins_wanted
+from infra.node_plugins import plugins_wanted, rdma_counters
 from infra.plan import Plan
 from infra.settings import SettingsError
 
 
-def discovered(plan: Plan, access: Access, where: str, *, rights: bool = False) -> Found:
-    """Nodes, plugins and storage of a cluster; `rights` asks for the user's, too. Raises SettingsError."""
-    asked = [*serving_rights(access.namespace), *plugin_rights(plugins_wanted(plan))] if rights else []
+def discovered(plan: Plan, access: Access, *, rights: bool = False) -> tuple[Found | None, tuple[str, ...]]:
+    """Nodes, plugins and storage of a cluster, and warnings; `rights` asks for the user's, too.
+
+    None where the user may not see nodes: then nothing of it was checked, as the warning says.
+    """
+    counters = rdma_counters(plan, "", access.namespace, "") is not None
+    serving = serving_rights(access.namespace, rdma=counters)
+    asked = [*serving, *plugin_rights(plugins_wanted(plan))] if rights else []
     try:
-        return read(Asker(access.kubeconfig, access.context).answers(access.namespace, asked))
+        found = read(Asker(access.kubeconfig, access.context).answers(access.namespace, asked))
     except CannotAsk as error:
-        raise SettingsError(where, [f"platform.kubeconfig: {error}; correct kubeconfig and context"]) from None
+        return None, (
+            f"could not check what the cluster's nodes have: {error}; nothing is installed on nodes, and what is "
+            "missing there only the gate will show; the rights are in docs/reference/rights.md",
+        )
+    return found, tuple(f"could not check: {line}" for line in found.unknown)
 
 
 def lacking(plan: Plan, owner: str, found: Found, where: str) -> tuple[str, ...]:

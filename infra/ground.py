@@ -45,9 +45,10 @@ def observe(plan: Plan, project: Path, owner: str, stack: str, where: str,
     cluster = preflight.observe(access, owner, where)
     if plan.settings.platform.kind == "local":
         return Observed(access, cluster)
-    found = discovered(plan, access, where, rights=True)
-    serves = plan.settings.platform.layers != "cluster"
-    return Observed(access, cluster, found=found, warnings=lacking(plan, owner, found, where) if serves else ())
+    found, warnings = discovered(plan, access, rights=True)
+    if found is not None and plan.settings.platform.layers != "cluster":
+        warnings += lacking(plan, owner, found, where)
+    return Observed(access, cluster, found=found, warnings=warnings)
 
 
 def declare_cluster(plan: Plan, observed: Observed, owner: str,

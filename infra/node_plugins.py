@@ -34,12 +34,15 @@ def plugins_wanted(plan: Plan) -> frozenset[Plugin]:
 
 
 def plugin_args(plan: Plan, owner: str, found: Found | None) -> NodePluginsArgs:
-    """`found` is what discovery saw; None before there is a cluster."""
+    """`found` is what discovery saw; None before there is a cluster, or where it may not be seen: then
+    nothing is installed on somebody's nodes."""
     platform, stated = plan.settings.platform, plan.settings.hardware
     args = NodePluginsArgs(owner, plugins_wanted(plan))
     if found is not None:
         resource = stated.rdma_resource if stated else None
         args = replace(args, present=present(found, owner, resource), kubernetes_version=found.kubernetes_version)
+    elif platform.kind == "existing":
+        args = replace(args, wanted=frozenset())
     elif platform.aws:
         args = replace(args, kubernetes_version=platform.aws.kubernetes_version)
     return args

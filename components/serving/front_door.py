@@ -38,7 +38,10 @@ class FrontDoor(pulumi.ComponentResource):
     def __init__(self, name: str, args: FrontDoorArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("splitserve:serving:FrontDoor", name, None, opts)
         self.service = self._service(args)
-        parts = (self.service.spec["cluster_ip"], self.service.status["load_balancer"], args.outside)
+        # A preview by a user who may do little knows the Service without the address that it will get.
+        address = self.service.spec.apply(lambda spec: spec.cluster_ip)
+        balancer = self.service.status.apply(lambda status: status.load_balancer if status else None)
+        parts = (address, balancer, args.outside)
         self.endpoint = pulumi.Output.all(*parts).apply(lambda p: p[2] or _endpoint(p[0], p[1], args.port))
         self.register_outputs({"endpoint": self.endpoint})
 

@@ -20,11 +20,12 @@ from components.existing.ask import Asker, CannotAsk
 from components.existing.found import Found, Right, is_rdma
 from components.existing.present import present
 from components.existing.read import read
-from components.existing.rights import plugin_rights, serving_rights
+from components.existing.rights import page, plugin_rights, rules, serving_rights
 from components.nodes.names import PLUGINS
 from infra.commands import discover
 from infra.schema.platform import Platform
 from infra.table_text import table_text
+from tests.unit.plans import ROOT
 
 OWNER = "organization.splitserve.prod"
 
@@ -253,6 +254,14 @@ def test_nodes_of_several_zones_are_told_apart_by_the_proposed_selector() -> Non
     platform, proposed = block(read(replace(answers, nodes=[*answers.nodes, far])))
     assert platform.node_selector["topology.kubernetes.io/zone"] == "us-east-1a"
     assert any("us-east-1b" in note for note in proposed.notes)
+
+
+def test_the_rights_in_the_docs_are_made_from_the_code() -> None:
+    assert (ROOT / "docs/reference/rights.md").read_text() == page(frozenset(PLUGINS)), (
+        "write what `python -m components.existing.rights` prints to docs/reference/rights.md"
+    )
+    (rule,) = rules([Right("get", "pods"), Right("list", "pods"), Right("get", "nodes"), Right("list", "nodes")])
+    assert rule == {"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["get", "list"]}
 
 
 def test_the_rights_are_those_of_the_documentation() -> None:
