@@ -35,13 +35,15 @@ class SwitchNodes:
 
     def stop(self, verdict: pulumi.Output[dict[str, Any]], kept: Callable[[dict[str, Any]], bool],
              after: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:  # fmt: skip
-        """Empty the groups that the verdict leaves without a release; nothing without a candidate."""
-        if self._nodes is None or not self._candidate:
+        """Empty the groups that the verdict leaves without a release. Without a candidate that is none, as
+        after one that passed: the next update has nothing to change."""
+        if self._nodes is None or not self._candidate | self._live:
             return []
 
         def wanted(answer: dict[str, Any]) -> dict[str, int]:
-            needed = self._candidate if answer["outcome"] == "pass" or kept(answer) else self._live
-            return {group: needed.get(group, 0) for group in self._candidate | self._live}
+            passed = answer["outcome"] == "pass" or kept(answer)
+            needed = self._candidate if self._candidate and passed else self._live
+            return dict.fromkeys(sorted((self._candidate | self._live).keys() - needed.keys()), 0)
 
         opts = pulumi.ResourceOptions(parent=self._parent, depends_on=list(after))
         return [self._nodes.stop(verdict.apply(wanted), opts)]

@@ -63,6 +63,9 @@ def test_the_stack_comes_up_with_its_plugins_and_passes_its_policies(stack: Simu
     assert sorted(node_groups(aws).values()) == [("g6e.24xlarge", 1), ("g6e.24xlarge", 1)]
     daemons = {item["metadata"]["name"] for item in in_cluster(deployment, "daemonsets", "--all-namespaces")}
     assert {"splitserve-nvidia-device-plugin", "splitserve-efa-device-plugin", "splitserve-dcgm-exporter"} <= daemons
+    again = deployment.up(on_cpu)
+    assert again.code == 0, again.text
+    assert all(word not in again.text for word in ("created", "updated", "deleted", "replaced")), again.text
     seen = deployment.run("preview", "--policy-pack", "policies", "--config-file", str(deployment.stack_file(on_cpu)))
     assert seen.code == 0 and "unchanged" in seen.text and "create" not in seen.text, seen.text
 
