@@ -84,7 +84,7 @@ def observe(plan: Plan, project: Path, owner: str, stack: str, where: str, their
             f"platform.aws: {error}; give credentials that may ask (docs/reference/preflight.md)"
         ]) from None  # fmt: skip
     cluster = preflight.observe(access, owner, where)
-    seen, more = discovered(plan, access)
+    seen, more = discovered(plan, access, where)
     return Observed(access, cluster, counts, seen, warnings + more)
 
 

@@ -13,10 +13,12 @@ from infra.plan import Plan
 from infra.settings import SettingsError
 
 
-def discovered(plan: Plan, access: Access, *, rights: bool = False) -> tuple[Found | None, tuple[str, ...]]:
+def discovered(plan: Plan, access: Access, where: str, *,
+               rights: bool = False) -> tuple[Found | None, tuple[str, ...]]:  # fmt: skip
     """Nodes, plugins and storage of a cluster, and warnings; `rights` asks for the user's, too.
 
-    None where the user may not see nodes: then nothing of it was checked, as the warning says.
+    None where the user may not see nodes: then nothing of it was checked, as the warning says. Raises
+    SettingsError where the stack would install on nodes that it can't see.
     """
     counters = rdma_counters(plan, "", access.namespace, "") is not None
     serving = serving_rights(access.namespace, rdma=counters)
@@ -24,9 +26,15 @@ def discovered(plan: Plan, access: Access, *, rights: bool = False) -> tuple[Fou
     try:
         found = read(Asker(access.kubeconfig, access.context).answers(access.namespace, asked))
     except CannotAsk as error:
+        if plugins := plugins_wanted(plan):
+            raise SettingsError(where, [
+                f"platform.nodeSoftware: could not see whether the cluster has {', '.join(sorted(plugins))}: {error}; "
+                "have the rights granted (docs/reference/rights.md), or set platform.layers: serving where its nodes "
+                "are somebody else's"
+            ]) from None  # fmt: skip
         return None, (
-            f"could not check what the cluster's nodes have: {error}; nothing is installed on nodes, and what is "
-            "missing there only the gate will show; the rights are in docs/reference/rights.md",
+            f"could not check what the cluster's nodes have: {error}; what is missing there only the gate will "
+            "show; the rights are in docs/reference/rights.md",
         )
     return found, tuple(f"could not check: {line}" for line in found.unknown)
 

@@ -45,7 +45,7 @@ def observe(plan: Plan, project: Path, owner: str, stack: str, where: str,
     cluster = preflight.observe(access, owner, where)
     if plan.settings.platform.kind == "local":
         return Observed(access, cluster)
-    found, warnings = discovered(plan, access, rights=True)
+    found, warnings = discovered(plan, access, where, rights=True)
     if found is not None and plan.settings.platform.layers != "cluster":
         warnings += lacking(plan, owner, found, where)
     return Observed(access, cluster, found=found, warnings=warnings)

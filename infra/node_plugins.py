@@ -28,21 +28,18 @@ def plugins_wanted(plan: Plan) -> frozenset[Plugin]:
     asked = {name for tier in plan.settings.tiers for name in plan.settings.resources_of(tier).extended}
     alone = platform.layers == "cluster"
     return wanted_plugins(
-        gpu=GPU_RESOURCE in asked or alone, efa=EFA_RESOURCE in asked or (alone and platform.kind == "aws"), rdma_shared=software.rdma_shared,
-        dcgm=software.gpu_metrics, devices_by=software.devices,
+        gpu=GPU_RESOURCE in asked or alone, efa=EFA_RESOURCE in asked or (alone and platform.kind == "aws"),
+        rdma_shared=software.rdma_shared, dcgm=software.gpu_metrics, devices_by=software.devices,
     )  # fmt: skip
 
 
 def plugin_args(plan: Plan, owner: str, found: Found | None) -> NodePluginsArgs:
-    """`found` is what discovery saw; None before there is a cluster, or where it may not be seen: then
-    nothing is installed on somebody's nodes."""
+    """`found` is what discovery saw; None before there is a cluster, or where nothing is wanted on its nodes."""
     platform, stated = plan.settings.platform, plan.settings.hardware
     args = NodePluginsArgs(owner, plugins_wanted(plan))
     if found is not None:
         resource = stated.rdma_resource if stated else None
         args = replace(args, present=present(found, owner, resource), kubernetes_version=found.kubernetes_version)
-    elif platform.kind == "existing":
-        args = replace(args, wanted=frozenset())
     elif platform.aws:
         args = replace(args, kubernetes_version=platform.aws.kubernetes_version)
     return args

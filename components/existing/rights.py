@@ -50,7 +50,7 @@ The namespace itself, which the stack makes and removes:
 ## To see what the cluster has
 
 On a cluster of yours (`kind: existing`) the stack looks first at nodes and what runs on them. Without these
-rights it says so in a warning, checks nothing of it, and installs nothing on nodes.
+rights it says so in a warning and checks nothing of it; where it would install node plugins, it stops.
 
 ```yaml
 {read}```

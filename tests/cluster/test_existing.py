@@ -93,6 +93,14 @@ def test_a_user_who_sees_no_nodes_is_told_what_was_not_checked(theirs: Deploymen
     assert seen.code == 0, seen.text
     assert "could not check what the cluster's nodes have" in seen.text and "nodes is forbidden" in seen.text
 
+    def on_gpus(settings: dict[str, Any]) -> None:
+        existing(kubeconfig)(settings)
+        settings["splitserve:engine"]["resources"]["extended"] = {"nvidia.com/gpu": 1}
+
+    refused = theirs.run("preview", "--config-file", str(theirs.stack_file(on_gpus)))
+    assert refused.code == 1, refused.text
+    assert "could not see whether the cluster has dcgm, gpu" in refused.text and "layers: serving" in refused.text
+
 
 def test_a_user_without_a_right_is_told_before_anything_is_made(theirs: Deployment, user: User) -> None:
     rights = [r for r in serving_rights(theirs.namespace, rdma=False) if r.resource != "jobs"]
