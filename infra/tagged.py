@@ -20,6 +20,10 @@ Entry = dict[str, Any]
 UNIQUE = re.compile(r"-[0-9a-f]{20,26}$")
 """What the AWS provider makes of a name prefix: time and counter."""
 ENDING = ("deleted", "deleting", "pendingdeletion")
+RULE_KINDS = {
+    "ingress": "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
+    "egress": "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule",
+}
 MOST_ARNS = 20
 """Of one DescribeTags (Elastic Load Balancing API reference)."""
 
@@ -112,9 +116,9 @@ def _rules(ec2: Any, stack: str) -> Iterator[Found]:
     tagged = [{"Name": f"tag:{STACK_TAG}", "Values": [stack]}]
     for entry in _pages(ec2, "describe_security_group_rules", "SecurityGroupRules", Filters=tagged):
         way = "egress" if entry["IsEgress"] else "ingress"
-        name, number = f"ecurityGroup{way.capitalize()}Rule", entry["SecurityGroupRuleId"]
+        number, kind = entry["SecurityGroupRuleId"], RULE_KINDS[way]
         remove = f"aws ec2 revoke-security-group-{way} --group-id {entry['GroupId']} --security-group-rule-ids {number}"
-        yield Found(f"aws:vpc/s{name}:S{name}", number, (remove,))
+        yield Found(kind, number, (remove,))
 
 
 def _routes(ec2: Any, routes: Iterable[tuple[str, str]]) -> Iterator[Found]:
