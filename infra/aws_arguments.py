@@ -14,8 +14,8 @@ from components.platform.load_balancer import LoadBalancerArgs
 from components.platform.network import NetworkArgs
 from components.platform.node_generation import NodeGeneration
 from components.release.release import Release
-from infra.aws_names import POOLS, STACK_TAG, platform_name, second_zone, zones
-from infra.node_generations import ROUTER, node_generation
+from infra.aws_names import POOLS, STACK_TAG, platform_name, router_pool, second_zone, zones
+from infra.node_generations import node_generation
 from infra.schema.platform import Aws
 from infra.settings import Settings
 
@@ -61,11 +61,6 @@ def full_sizes(settings: Settings) -> dict[str, int]:
 def aws_of(settings: Settings) -> Aws:
     assert settings.platform.aws is not None  # Platform.parts_fit
     return settings.platform.aws
-
-
-def router_pool(aws: Aws) -> str:
-    """The pool that runs the routers, before which the balancer stands."""
-    return ROUTER if aws.node_groups.router else "system"
 
 
 def _most(aws: Aws, tier: str) -> int:

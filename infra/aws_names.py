@@ -13,6 +13,11 @@ def platform_name(stack: str) -> str:
     return f"splitserve-{stack}"
 
 
+def router_pool(aws: Aws) -> str:
+    """The pool that runs the routers, before which the balancer stands."""
+    return "router" if aws.node_groups.router else "system"
+
+
 def zones(aws: Aws) -> list[str]:
     """The GPU zone first, then EKS's second and the load balancer's."""
     return list(dict.fromkeys([aws.zone, second_zone(aws), *aws.load_balancer_zones]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from components.hardware.catalogue import UnknownInstance, instance
+from components.hardware.catalogue import known_instance
 from components.platform.node_generation import ROUTER_NODES, NodeGeneration, node_selector, tolerations
 from components.serving.spec import PodPlacement
 from infra.plan import Plan
@@ -66,7 +66,5 @@ def _lock_memory(plan: Plan) -> bool:
 
 
 def _has_gpus(name: str) -> bool:
-    try:
-        return instance(name).gpus > 0
-    except UnknownInstance:
-        return False
+    found = known_instance(name)
+    return found is not None and found.gpus > 0

@@ -25,12 +25,17 @@ def plugins_wanted(plan: Plan) -> frozenset[Plugin]:
     software = platform.node_software
     if platform.layers == "serving":
         return frozenset()
-    asked = {name for tier in plan.settings.tiers for name in plan.settings.resources_of(tier).extended}
+    asked = _devices_asked(plan)
     alone = platform.layers == "cluster"
     return wanted_plugins(
         gpu=GPU_RESOURCE in asked or alone, efa=EFA_RESOURCE in asked or (alone and platform.kind == "aws"),
         rdma_shared=software.rdma_shared, dcgm=software.gpu_metrics, devices_by=software.devices,
     )  # fmt: skip
+
+
+def _devices_asked(plan: Plan) -> set[str]:
+    """The device resources that the engines' pods ask for."""
+    return {name for tier in plan.settings.tiers for name in plan.settings.resources_of(tier).extended}
 
 
 def plugin_args(plan: Plan, owner: str, found: Found | None) -> NodePluginsArgs:
@@ -48,8 +53,7 @@ def plugin_args(plan: Plan, owner: str, found: Found | None) -> NodePluginsArgs:
 def rdma_counters(plan: Plan, owner: str, namespace: str, image: str) -> RdmaCountersArgs | None:
     """The exporter of RDMA counters; None where no pod asks for such a device."""
     platform = plan.settings.platform
-    asked = {name for tier in plan.settings.tiers for name in plan.settings.resources_of(tier).extended}
-    if not platform.node_software.rdma_metrics or not any(map(is_rdma, asked)):
+    if not platform.node_software.rdma_metrics or not any(map(is_rdma, _devices_asked(plan))):
         return None
     selector = platform.node_selector if platform.kind == "existing" else EFA_NODES
     return RdmaCountersArgs(owner, namespace, image, plan.settings.run_as_user, selector)

@@ -44,6 +44,11 @@ def instance(name: str) -> Instance:
     )
 
 
+def known_instance(name: str) -> Instance | None:
+    """The type where the catalogue has it: GPU types. Others are plain machines here."""
+    return catalogue().get(name)
+
+
 def save(instances: dict[str, Instance], source: str, date: str, path: Path = FILE) -> None:
     """Write the catalogue, sorted, so that a refresh shows as a small change."""
     entries = {name: found.to_json() for name, found in sorted(instances.items())}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pulumi
 
+from components.hardware.catalogue import known_instance
 from components.platform.cluster_facts import ClusterFacts
-from components.platform.launch_template import known_instance
 from components.platform.node_generation import NodeGeneration
 from components.platform.node_group import NodeGroup, NodeGroupArgs
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.hardware.catalogue import UnknownInstance, instance
-from components.hardware.instance import Instance
+from components.hardware.catalogue import known_instance
 from components.hardware.interfaces import Interface, layout
 from components.platform.node_generation import NodeGeneration
 from components.platform.user_data import user_data
@@ -19,14 +18,6 @@ DATA_DEVICE = {"al2023": "/dev/xvda", "bottlerocket": "/dev/xvdb"}
 TAGGED = ("instance", "volume", "network-interface")
 HOP_LIMIT = 1
 """Pods can't reach the instance's credentials; they have Pod Identity."""
-
-
-def known_instance(name: str) -> Instance | None:
-    """The type where the catalogue has it: GPU types. Others are plain machines here."""
-    try:
-        return instance(name)
-    except UnknownInstance:
-        return None
 
 
 def interfaces(generation: NodeGeneration) -> tuple[Interface, ...]:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_aws as aws
 
+from components.hardware.catalogue import known_instance
 from components.hardware.instance import Instance, architecture_of
 from components.nodes.names import OWN_PLUGIN, OWN_PLUGIN_LABEL
-from components.platform.launch_template import known_instance, launch_template
+from components.platform.launch_template import launch_template
 from components.platform.node_generation import (
     ACCELERATOR_LABEL,
     EFA_LABEL,

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from components.hardware.catalogue import UnknownInstance, dated, instance
-from components.hardware.instance import Instance, architecture_of
+from components.hardware.catalogue import UnknownInstance, dated, instance, known_instance
+from components.hardware.instance import architecture_of
 from components.hardware.interfaces import LayoutUnknown, layout
-from infra.aws_names import POOLS
+from infra.aws_names import POOLS, router_pool
 from infra.plan import Plan
 from infra.rules.rule import Finding, rule
 from infra.schema.platform import NodeGroup
@@ -87,7 +87,7 @@ def one_architecture(plan: Plan) -> Iterator[Finding]:
     groups += [(key, group, s.router.image or s.image) for key, group in _routers_nodes(plan)]
     first: dict[str | None, tuple[str, str]] = {}
     for key, group, image in groups:
-        found = architecture_of(group.instance, _known(group.instance))
+        found = architecture_of(group.instance, known_instance(group.instance))
         other, wanted = first.setdefault(image, (key, found))
         if found != wanted:
             yield Finding(f"{key}.instance", f"{group.instance}, {found}", f"{wanted}, as {other} is: both run {image}",
@@ -96,15 +96,8 @@ def one_architecture(plan: Plan) -> Iterator[Finding]:
 
 def _routers_nodes(plan: Plan) -> Iterator[tuple[str, NodeGroup]]:
     """(key, node group) of the pool that runs the routers."""
-    pools = [(key, group) for key, tier, group in all_groups(plan) if tier in ("router", "system")]
-    yield from sorted(pools, key=lambda pool: pool[0].endswith("system"))[:1]
-
-
-def _known(name: str) -> Instance | None:
-    try:
-        return instance(name)
-    except UnknownInstance:
-        return None
+    aws = plan.settings.platform.aws
+    return ((key, group) for key, tier, group in all_groups(plan) if aws and tier == router_pool(aws))
 
 
 @rule("instance-known", "error", "GPU node groups are of types that the catalogue has.",

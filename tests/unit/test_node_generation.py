@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from components.platform.launch_template import known_instance
+from components.hardware.catalogue import known_instance
 from components.platform.node_generation import ROUTER_NODES, NodeGeneration, node_selector, tolerations
 from components.platform.node_group import ami_type, node_labels, taints
 from components.release.release import Release

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from components.existing.read import read
+from components.hardware.catalogue import known_instance
 from components.hardware.read_geometry import read_geometry
 from components.nodes.names import EFA_NODES, EFA_RESOURCE, GPU_RESOURCE, OWN_PLUGIN, OWN_PLUGIN_LABEL
 from components.nodes.node_plugins import decide
 from components.nodes.nvidia_device_plugin import NvidiaDevicePluginArgs, render
-from components.platform.launch_template import known_instance
 from components.platform.node_group import node_labels
 from components.release.release import Release, build_release
 from components.serving.labels import IMAGE_EFA
