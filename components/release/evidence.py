@@ -27,6 +27,8 @@ class Sample:
     failed: float | None
     external_tokens: float | None
     prefill_tokens: float
+    decode_tokens: float
+    """Prompt tokens that the decoder counted meanwhile: more than `tokens` are other requests'."""
     prefill_ms: float
     decode_ms: float
     answer: str

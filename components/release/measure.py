@@ -162,5 +162,6 @@ def probe_pod(engine_pod: dict[str, Any]) -> dict[str, Any]:
     return {
         **{key: engine_pod[key] for key in kept if key in engine_pod},
         "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 1,
         "containers": [container],
     }

@@ -10,7 +10,7 @@ Plan:   pairs [[prefill, decode], ...] (each {name, url}), router url or null, m
 Evidence: {"pairs": [{prefill, decode, fresh: [sample], aged: [sample], error, failed}], "router": {...},
         "ageing": {...}, "seconds": {...}}
 Sample: {tokens, ms, post_ms, bytes, descriptors, transfers, failed, external_tokens,
-        prefill_tokens, prefill_ms, decode_ms, answer, reference}
+        prefill_tokens, decode_tokens, prefill_ms, decode_ms, answer, reference}
 
 Metric names: vllm 0.32 `distributed/kv_transfer/kv_connector/v1/nixl/stats.py` and
 `v1/metrics/loggers.py`. With a pulling connector the decoder owns the transfer metrics.
@@ -30,6 +30,8 @@ SETTLE_LIMIT_S = 15.0
 """How long counters may lag behind an answer: a starved node publishes them seconds later."""
 SETTLED_LIMIT_S = 3.0
 """The same once a request has moved nothing: a decoder that moves nothing never will."""
+ALONE_TRIES = 12
+"""How often a sample is taken before the probe gives up finding the decoder free of other requests."""
 AGEING_STREAMS = 4
 AGEING_MARGIN = 1.25  # pass a quarter more tokens than the cache holds: it has wrapped for sure
 DECODER = {
@@ -146,7 +148,7 @@ def settled(client, url, before, still):
     deadline = time.monotonic() + (SETTLED_LIMIT_S if url in still else SETTLE_LIMIT_S)
     while True:
         after = counters(client, url)
-        if (after["transfers"] or 0) > (before["transfers"] or 0):
+        if all((after[key] or 0) > (before[key] or 0) for key in ("transfers", "prompt_tokens")):
             return after
         if time.monotonic() > deadline:
             still.add(url)
@@ -172,11 +174,22 @@ def sample(client, plan, pair, still):
     return result | {
         "tokens": len(prompt),
         "prefill_tokens": prefilled,
+        "decode_tokens": (after["prompt_tokens"] or 0) - (before["prompt_tokens"] or 0),
         "prefill_ms": prefill_ms,
         "decode_ms": decode_ms,
         "answer": answer,
         "reference": reference["choices"][0]["text"],
     }
+
+
+def sample_alone(client, plan, pair, still):
+    """A sample during which the decoder served nobody else: its counters tell no requests apart."""
+    for _ in range(ALONE_TRIES):
+        result = sample(client, plan, pair, still)
+        if result["decode_tokens"] <= result["tokens"]:
+            return result
+        say(f"{pair[1]['name']} served other requests meanwhile: taking the sample again")
+    raise CannotMeasure(f"{pair[1]['name']} served other requests during each of {ALONE_TRIES} samples")
 
 
 def warm_up(client, plan, pair, warm):
@@ -271,7 +284,7 @@ def measure_pairs(client, plan, results, key, still):
             continue
         try:
             for number in range(plan["samples"]):
-                result[key].append(sample(client, plan, pair, still))
+                result[key].append(sample_alone(client, plan, pair, still))
                 say(f"{pair[0]['name']} -> {pair[1]['name']}: {key} sample {number + 1}")
         except CannotMeasure as error:
             result["error"] = str(error)

@@ -21,6 +21,8 @@ from components.release.cluster import CALL_LIMIT_S, Cluster, ClusterFault, call
 from components.serving.labels import MANAGED_BY
 
 POLL_S = 0.5
+EARLIER_LIMIT_S = 60
+"""How long an earlier probe's pod may take to end: one second of grace, and a busy node."""
 EVIDENCE_MARK = "EVIDENCE "
 PROBED_LABEL = "splitserve.dev/probed-release"
 """Not the release's own label: routers and Services must never find a probe."""
@@ -53,12 +55,18 @@ class ProbeJob:
         self._selector = f"{PROBED_LABEL}={release_id}"
 
     def remove_earlier(self) -> None:
-        """Remove every earlier run for this release."""
+        """Remove every earlier run for this release and wait for its pods to end: what they still send
+        would be counted in this run's samples. ClusterFault."""
         what = f"earlier probes ({self._selector})"
         limits = {"label_selector": self._selector, "_request_timeout": CALL_LIMIT_S}
         call(what, lambda: self._cluster.batch.delete_collection_namespaced_job(
             self._namespace, propagation_policy="Background", **limits))  # fmt: skip
         call(what, lambda: self._cluster.core.delete_collection_namespaced_config_map(self._namespace, **limits))
+        deadline = time.monotonic() + EARLIER_LIMIT_S
+        while running := self._cluster.select(self._selector, ending=True):
+            if time.monotonic() > deadline:
+                raise ClusterFault(f"an earlier probe, pod {running[0].name}, did not end within {EARLIER_LIMIT_S} s")
+            time.sleep(POLL_S)
 
     def start(self, pod_spec: dict[str, Any], plan: dict[str, Any], limit_s: int) -> None:
         source = Path(__file__).with_name("probe.py").read_text()

@@ -61,7 +61,7 @@ def measured(post_ms: float) -> Sample:
     """One transfer of which all but 1 ms is posting."""
     return Sample(
         tokens=512, ms=post_ms + 1.0, post_ms=post_ms, bytes=1e6, descriptors=DESCRIPTORS, transfers=1, failed=0,
-        external_tokens=512, prefill_tokens=512, prefill_ms=1.0, decode_ms=1.0, answer="a", reference="a",
+        external_tokens=512, prefill_tokens=512, decode_tokens=512, prefill_ms=1.0, decode_ms=1.0, answer="a", reference="a",
     )  # fmt: skip
 
 

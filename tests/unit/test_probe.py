@@ -16,7 +16,10 @@ PAGES = Path(__file__).parent / "scrapes"
 class FakeEngine:
     """A vLLM of one pod: its metrics page and what a request does to it."""
 
-    def __init__(self, moves: int, failed: int = 0, statistics: bool = True, connector: bool = True) -> None:
+    def __init__(self, moves: int, failed: int = 0, statistics: bool = True, connector: bool = True,
+                 others: int = 0) -> None:  # fmt: skip
+        self.others = others
+        """So many of the following requests come together with one of somebody else."""
         self.moves, self.fails, self.statistics, self.connector = moves, failed, statistics, connector
         self.tokens = self.bytes = self.transfers = self.failed = self.external = 0
 
@@ -43,8 +46,11 @@ class FakeEngine:
             if self.fails:
                 self.failed += 1
                 raise probe.CannotMeasure("answered 500")
-            self.transfers += bool(self.moves)
-            self.bytes += self.moves
+            shared = 2 if self.others else 1
+            self.others = max(self.others - 1, 0)
+            self.tokens += len(body["prompt"]) * (shared - 1)
+            self.transfers += bool(self.moves) * shared
+            self.bytes += self.moves * shared
             self.external += len(body["prompt"]) if self.moves else 0
         reply: dict[str, Any] = {"choices": [{"text": f"answer to {sum(body['prompt'])}"}]}
         if params.get("do_remote_decode"):
@@ -108,6 +114,17 @@ def test_a_decoder_without_statistics_can_not_be_measured(run: Any) -> None:
 def test_a_request_that_fails_with_its_transfer_leaves_the_failure_count(run: Any) -> None:
     pair = run(FakeEngine(moves=512, failed=1))
     assert (pair.error, pair.failed) == ("answered 500", 1)
+
+
+def test_a_sample_that_other_requests_shared_is_taken_again(run: Any) -> None:
+    pair = run(FakeEngine(moves=512, others=3))
+    assert [sample.bytes for sample in pair.fresh] == [512, 512]
+
+
+def test_a_decoder_that_is_never_alone_can_not_be_measured(run: Any) -> None:
+    pair = run(FakeEngine(moves=512, others=1000))
+    assert "served other requests" in pair.error
+    assert pair.fresh == []
 
 
 def test_metrics_are_summed_over_the_label_sets_that_match() -> None:

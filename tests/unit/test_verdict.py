@@ -18,7 +18,7 @@ BLOCK, BYTES_PER_TOKEN, TOKENS = 32, 8192, 1024
 LIMITS = Limits(limit_ms=100, geometry=Geometry((Attention(8, 4, 64),), 2048, 2048), block_size=BLOCK)
 GOOD = Sample(
     tokens=TOKENS, ms=20.0, post_ms=1.0, bytes=TOKENS * BYTES_PER_TOKEN, descriptors=8, transfers=1,
-    failed=0, external_tokens=TOKENS, prefill_tokens=TOKENS, prefill_ms=200, decode_ms=200,
+    failed=0, external_tokens=TOKENS, prefill_tokens=TOKENS, decode_tokens=TOKENS, prefill_ms=200, decode_ms=200,
     answer="the same", reference="the same",
 )  # fmt: skip
 AGED = replace(GOOD, ms=40.0, descriptors=256, post_ms=15.0)
@@ -51,7 +51,8 @@ def test_a_fast_right_and_whole_transfer_passes_with_both_figures() -> None:
         (evidence([replace(GOOD, failed=1)]), "fail", "failed-transfers"),
         (evidence([replace(GOOD, prefill_tokens=0)]), "fail", "prefill-not-served"),
         (evidence([replace(GOOD, bytes=0.9 * TOKENS * BYTES_PER_TOKEN)]), "fail", "wrong-bytes"),
-        (evidence([replace(GOOD, bytes=1.1 * TOKENS * BYTES_PER_TOKEN)]), "fail", "wrong-bytes"),
+        (evidence([replace(GOOD, bytes=1.1 * TOKENS * BYTES_PER_TOKEN)], []), "fail", "wrong-bytes"),
+        (evidence([replace(GOOD, bytes=0.9 * TOKENS * BYTES_PER_TOKEN), GOOD, GOOD]), "fail", "wrong-bytes"),
         (evidence([replace(GOOD, answer="other")], [replace(AGED, answer="x")]), "fail", "wrong-answer"),
         (evidence([replace(GOOD, ms=300.0)], [replace(AGED, ms=300.0)]), "fail", "slow-link"),
         (evidence([GOOD], [replace(AGED, ms=300.0)]), "fail", "fragmented-cache"),
@@ -69,6 +70,12 @@ def test_each_finding_has_its_own_cause_and_a_way_out(found: Evidence, outcome: 
 def test_a_request_that_failed_because_its_transfer_failed_is_not_inconclusive() -> None:
     pair = PairEvidence("prefill-a", "decode-a", [], [], error="answered 500", failed=1)
     assert judge(Evidence(pairs=[pair]), LIMITS).cause == "failed-transfers"
+
+
+def test_one_sample_with_another_requests_bytes_does_not_decide() -> None:
+    twice = replace(GOOD, bytes=2 * TOKENS * BYTES_PER_TOKEN)
+    assert judge(evidence([twice, GOOD, GOOD]), LIMITS).outcome == "pass"
+    assert judge(evidence([twice, twice, GOOD], [twice, twice, GOOD]), LIMITS).cause == "wrong-bytes"
 
 
 def test_the_limit_itself_is_too_slow() -> None:
