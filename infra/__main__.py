@@ -15,6 +15,7 @@ from components.release.release import build_release
 from components.release.switch import ReleaseSwitch, SwitchArgs
 from infra import ground, naming
 from infra import output_names as names
+from infra.autoscaling import least, sizes_now
 from infra.cluster_layer import declare_cluster
 from infra.gate_settings import gate_settings
 from infra.image import resolve_image
@@ -47,7 +48,9 @@ async def declare() -> dict[str, Any]:
     plan, files, warnings = read_plan(values, PROJECT_FOLDER, stack)
     settings, model = plan.settings, model_spec(plan, files, PROJECT_FOLDER)
     _say_plan(plan, map(str, warnings))
-    release = build_release(serving_spec(plan, model, resolve_image(settings, PROJECT_FOLDER, stack)))
+    release = build_release(
+        serving_spec(plan, model, resolve_image(settings, PROJECT_FOLDER, stack), files.chat_template)
+    )
     theirs = await ground.cluster_of_another(plan, stack)
     observed = ground.observe(plan, PROJECT_FOLDER, owner, pulumi.get_stack(), stack, theirs)
     _warn(observed.warnings)
@@ -63,7 +66,8 @@ async def declare() -> dict[str, Any]:
             gate=gate_settings(plan),
             strategy=settings.rollout.strategy,
             drain_limit_s=settings.rollout.drain_limit_s,
-            replicas=replicas(settings),
+            replicas=sizes_now(settings, replicas(settings, observed.cluster.sizes), observed.cluster.sizes),
+            scaled=least(settings),
             found=observed.cluster.sizes,
             port=settings.edge.port,
             service_type=base.service_type,

@@ -15,10 +15,12 @@ from components.nodes.rdma_counters import RdmaCounters
 from components.release.cluster import Access
 from components.release.ledger import Plan as UpdatePlan
 from components.release.nodes import Nodes
+from components.serving.autoscaler import Autoscaler
 from components.serving.front_door import RouterAccess
 from components.serving.labels import MANAGED_BY, OWNER_LABEL
 from components.serving.network_policies import NetworkPolicies, NetworkPoliciesArgs
 from infra import preflight
+from infra.autoscaling import autoscaler_args
 from infra.node_plugins import device_claims, rdma_counters
 from infra.plan import Plan
 
@@ -62,6 +64,8 @@ def foundation(provider: k8s.Provider, plan: Plan, access: Access, update: Updat
     router_access = RouterAccess("router-access", access.namespace, inside)
     policies = NetworkPolicies("network-policies", _policy_args(plan, access), inside)
     on_nodes = _on_nodes(plan, access, update, plugins, inside)
+    if autoscaler := autoscaler_args(plan, access.namespace, update):
+        Autoscaler("autoscaler", autoscaler, inside)
     return pulumi.ResourceOptions(providers=[provider], depends_on=[namespace, router_access, policies, *on_nodes])
 
 
@@ -88,4 +92,5 @@ def _image_on_nodes(update: UpdatePlan) -> str:
 
 def _policy_args(plan: Plan, access: Access) -> NetworkPoliciesArgs:
     engine, router = plan.settings.engine, plan.settings.router
-    return NetworkPoliciesArgs(access.namespace, engine.port, router.port, router.metrics_port)
+    ports = (engine.port, router.port, router.metrics_port, plan.settings.render.port)
+    return NetworkPoliciesArgs(access.namespace, *ports)

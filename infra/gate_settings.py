@@ -14,6 +14,8 @@ def gate_settings(plan: Plan) -> dict[str, Any]:
     """
     gate = plan.settings.gate
     values = gate.model_dump(by_alias=True) | {"age": str(gate.age), "readyLimitS": plan.ready_limit_s}
+    if gate.unmeasured == "refuse":
+        del values["unmeasured"]
     if gate.max_ratio is None:
         del values["maxRatio"]
         return values

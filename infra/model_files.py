@@ -27,11 +27,13 @@ nodeadm/internal/system/local_disk.go)."""
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """A model's config.json and what identifies its content; `faults` is what is wrong with the files."""
+    """A model's config.json, what identifies its content, and the text of the stack's own chat template;
+    `faults` is what is wrong with the files."""
 
     config: dict[str, Any]
     digest: str
     faults: tuple[str, ...] = ()
+    chat_template: str | None = None
 
 
 def read_model_files(settings: Settings, project: Path) -> ModelFiles:
@@ -39,11 +41,22 @@ def read_model_files(settings: Settings, project: Path) -> ModelFiles:
     model = settings.model
     faults: list[str] = []
     config = _config(model, project, faults)
+    template = _chat_template(settings.chat.template, project, faults)
     if not model.folder:
-        return ModelFiles(config, _stated_digest(model), tuple(faults))
+        return ModelFiles(config, _stated_digest(model), tuple(faults), template)
     faults += _folder_faults(project / model.folder)
     digest = "" if faults else _digest(project / model.folder)
-    return ModelFiles(config, digest, tuple(faults))
+    return ModelFiles(config, digest, tuple(faults), template)
+
+
+def _chat_template(name: str | None, project: Path, faults: list[str]) -> str | None:
+    if name is None:
+        return None
+    try:
+        return (project / name).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        faults.append(f"chat.template: {project / name} can't be read: {error}; wanted a Jinja file of the project")
+        return None
 
 
 def model_spec(plan: Plan, files: ModelFiles, project: Path) -> ModelSpec:

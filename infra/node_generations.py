@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from components.hardware.catalogue import known_instance
-from components.platform.node_generation import ROUTER_NODES, NodeGeneration, node_selector, tolerations
-from components.serving.spec import PodPlacement
+from components.platform.node_generation import NODES_LABEL, ROUTER_NODES, NodeGeneration, node_selector, tolerations
+from components.serving.spec import RENDER, ROUTER, PodPlacement
 from infra.plan import Plan
 from infra.schema.platform import Aws, NodeGroup
 
 GPU_DISK_GIB = 200
 """Room for images of 10 GB and more, twice."""
 CPU_DISK_GIB = 50
-ROUTER = "router"
 
 
 def node_generations(plan: Plan) -> dict[str, NodeGeneration]:
@@ -49,7 +50,15 @@ def placements(plan: Plan) -> dict[str, PodPlacement]:
     found = {tier: PodPlacement(labels, user, lock) for tier in settings.tiers}
     for tier, generation in node_generations(plan).items():
         found[tier] = PodPlacement({**labels, **node_selector(generation)}, user, lock, tuple(tolerations(tier)))
-    return found | {ROUTER: _router_placement(plan)}
+    return found | {ROUTER: _router_placement(plan), RENDER: _render_placement(plan)}
+
+
+def _render_placement(plan: Plan) -> PodPlacement:
+    """On its own CPU pool where there is one, else beside the routers: never on a GPU node of AWS."""
+    aws, labels = plan.settings.platform.aws, plan.settings.platform.node_selector
+    if aws and aws.node_groups.render:
+        return PodPlacement({**labels, NODES_LABEL.format(RENDER): "true"}, plan.settings.run_as_user)
+    return replace(_router_placement(plan), lock_memory=False)
 
 
 def _router_placement(plan: Plan) -> PodPlacement:

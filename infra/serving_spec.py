@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from components.nodes.device_claim import template_name
 from components.nodes.names import EFA_RESOURCE, GPU_RESOURCE
 from components.serving.labels import IMAGE_EFA
 from components.serving.spec import (
+    RENDER,
+    ROUTER,
     TIERS,
+    ChatSpec,
     DeviceClaims,
     EngineSpec,
+    GatewaySpec,
     ModelSpec,
+    RenderSpec,
     ResourceSpec,
     RouterSpec,
     ServingSpec,
@@ -23,8 +29,9 @@ from infra.schema.serving import Resources
 from infra.settings import Settings
 
 
-def serving_spec(plan: Plan, model: ModelSpec, image: str) -> ServingSpec:
-    """Every tier of the topology with its overrides merged; `image` is the resolved vLLM image."""
+def serving_spec(plan: Plan, model: ModelSpec, image: str, template: str | None = None) -> ServingSpec:
+    """Every tier of the topology with its overrides merged; `image` is the resolved vLLM image, `template`
+    the text of the chat template that the settings name."""
     settings, router = plan.settings, plan.settings.router
     return ServingSpec(
         topology=settings.topology,
@@ -32,6 +39,7 @@ def serving_spec(plan: Plan, model: ModelSpec, image: str) -> ServingSpec:
         model=model,
         connector=settings.connector.name,
         connector_backend=plan.backend,
+        connector_parts=settings.connector.chosen,
         load_failure_policy=settings.connector.load_failure_policy,
         tiers={tier: _tier(plan, tier) for tier in TIERS[settings.topology]},
         router=RouterSpec(
@@ -44,22 +52,29 @@ def serving_spec(plan: Plan, model: ModelSpec, image: str) -> ServingSpec:
         ),
         placement=placements(plan),
         note=settings.note,
+        chat=ChatSpec(template, settings.chat.tool_parser, settings.chat.reasoning_parser),
+        render=_render(settings, image) if settings.render.replicas else None,
+        gateway=_gateway(settings) if settings.render.replicas else None,
         nodes={tier: generation.to_json() for tier, generation in node_generations(plan).items()},
         annotations={IMAGE_EFA: "true"} if settings.image_contents.efa else {},
     )
 
 
-def replicas(settings: Settings) -> dict[str, int]:
+def replicas(settings: Settings, found: Mapping[str, int]) -> dict[str, int]:
     """Full size of every tier there is: capacity, which is no part of a release.
 
-    All of them, since the live release may have another topology than the configured one.
+    Of tiers that the settings don't have any more the live release keeps what it was `found` with, until
+    the traffic has moved.
     """
-    return {
+    asked = {
         "prefill": settings.prefill.replicas,
         "decode": settings.decode.replicas,
         "collocated": settings.collocated.replicas,
-        "router": settings.router.replicas,
+        ROUTER: settings.router.replicas,
+        RENDER: settings.render.replicas,
     }
+    wanted = {*settings.tiers, ROUTER, *([RENDER] if settings.render.replicas else [])}
+    return {tier: count if tier in wanted else found.get(tier) or max(count, 1) for tier, count in asked.items()}
 
 
 def _tier(plan: Plan, name: str) -> TierSpec:
@@ -89,6 +104,37 @@ def _tier(plan: Plan, name: str) -> TierSpec:
         drain_s=tier.drain_s,
         image=tier.image,
         connector_options={**settings.connector.options, **tier.connector_options},
+    )
+
+
+def _render(settings: Settings, image: str) -> RenderSpec:
+    render = settings.render
+    return RenderSpec(
+        image=render.image or image,
+        port=render.port,
+        workers=render.workers,
+        resources=_resources(render.resources),
+        environment=render.environment,
+        extra_args=tuple(render.extra_args),
+        start_limit_s=render.start_limit_s,
+    )
+
+
+def _gateway(settings: Settings) -> GatewaySpec:
+    limits = settings.gateway
+    return GatewaySpec(
+        arguments={
+            "--model": settings.model.name,
+            "--max-in-flight": str(limits.max_in_flight),
+            "--max-queued": str(limits.max_queued),
+            "--queue-limit-s": f"{limits.queue_limit_s:g}",
+            "--body-limit-bytes": str(limits.body_limit_mib << 20),
+            "--connection-limit": str(limits.connection_limit),
+            "--request-limit-s": f"{limits.request_limit_s:g}",
+            "--prefill-limit-s": f"{limits.prefill_limit_s:g}",
+            "--prefill-policy": limits.prefill_policy,
+        },
+        api_key_secret=settings.edge.api_key_secret,
     )
 
 

@@ -14,10 +14,21 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from components.serving.spec import TIERS
-from infra.schema.operation import Edge, Gate, Rollout, Traffic
+from infra.schema.operation import Autoscale, Edge, Gate, Rollout, Traffic
 from infra.schema.platform import Hardware, NodeGroup, Platform
 from infra.schema.section import NonNegative, Section
-from infra.schema.serving import Connector, Engine, ImageContents, Model, Render, Resources, Router, Tier
+from infra.schema.serving import (
+    Chat,
+    Connector,
+    Engine,
+    Gateway,
+    ImageContents,
+    Model,
+    Render,
+    Resources,
+    Router,
+    Tier,
+)
 
 NO_MODEL = {"name": "none", "folder": "none"}
 """In place of a model, where a stack serves none."""
@@ -41,15 +52,18 @@ class Settings(Section):
     """The vLLM image, by digest; only the local platform has a default."""
     image_contents: ImageContents = ImageContents()
     model: Model
+    chat: Chat = Chat()
     engine: Engine = Engine()
     prefill: Tier = Tier()
     decode: Tier = Tier()
     collocated: Tier = Tier()
     router: Router = Router()
     render: Render = Render()
+    gateway: Gateway = Gateway()
     connector: Connector = Connector()
     gate: Gate = Gate()
     rollout: Rollout = Rollout()
+    autoscale: Autoscale = Autoscale()
     edge: Edge = Edge()
     traffic: Traffic | None = None
     """What the stack is for: the preview then says whether a split pays."""

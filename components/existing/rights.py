@@ -21,8 +21,8 @@ _IN_NAMESPACE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (_RBAC, "rolebindings", _CHANGE),
     ("networking.k8s.io", "networkpolicies", _CHANGE),
     ("batch", "jobs", (*_CHANGE, "deletecollection")),
-    # `watch`: nobody may give the routers' Role a right that he has not himself.
-    ("", "pods", ("get", "list", "watch")),
+    # `watch` and `patch`: nobody may give the routers' or the autoscaler's Role a right that he has not himself.
+    ("", "pods", ("get", "list", "watch", "patch")),
     ("", "events", ("get", "list")),
     ("", "pods/log", ("get",)),
     ("", "pods/proxy", ("get",)),

@@ -16,7 +16,8 @@ from components.release.cluster import Access, Cluster, ClusterFault
 from components.release.once import OnceProvider
 from components.release.probe import parse_metrics, total
 from components.release.progress import engine_log
-from components.release.release import ROUTER, Release
+from components.release.release import Release
+from components.serving.spec import NOT_ENGINES, ROUTER
 
 POLL_S = 1.0
 ROUTER_GONE_LIMIT_S = 90
@@ -84,7 +85,7 @@ def running_requests(cluster: Cluster, release: Release) -> float:
     """Requests that the release's engines run or hold, by their own gauges."""
     count = 0.0
     for pod in cluster.pods(release.id):
-        if pod.tier == ROUTER or not pod.ready:
+        if pod.tier in NOT_ENGINES or not pod.ready:
             continue
         try:
             series = parse_metrics(cluster.pod_page(pod.name, release.expectation.engine_port, "metrics"))

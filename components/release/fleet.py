@@ -68,7 +68,7 @@ def too_few(inputs: dict[str, Any], before: dict[str, Any]) -> dict[str, int]:
 def check_fleet(props: dict[str, Any]) -> dict[str, Any]:
     """Wait for all replicas; measure them unless the gate has seen every one of them already."""
     gate = props["gateVerdict"]
-    replicas = {tier: int(count) for tier, count in props["replicas"].items()}
+    replicas = {tier: int(count) for tier, count in (props.get("sizes") or props["replicas"]).items()}
     if gate["outcome"] != "pass":
         return {"verdict": gate}
     release = Release.from_json(props["release"])

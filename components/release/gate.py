@@ -29,6 +29,7 @@ from components.release.probe_job import Superseded
 from components.release.progress import engine_log
 from components.release.release import Release
 from components.release.verdict import Limits, Verdict, judge
+from components.serving.spec import ROUTER
 
 GONE_LIMIT_S = 180
 RECHECK_SAMPLES = 3
@@ -129,7 +130,7 @@ def measure_release(cluster: Cluster, release: Release, settings: dict[str, Any]
     """Wait for `replicas` pods a tier of a release and measure them; progress goes to the engine."""
     return measure.measure(
         cluster, release.id, release.expectation, probe_settings(settings), replicas,
-        measure.probe_pod(release.pods[release.engine_tiers[0]]), engine_log,
+        measure.probe_pod(release), engine_log,
     )  # fmt: skip
 
 
@@ -137,7 +138,7 @@ def _make_room(cluster: Cluster, live: Release) -> None:
     """Stop the live release: its router first, which finishes the requests that it has."""
     engine_log(f"swap: stopping live release {live.id}; the outage begins")
     stop_router(cluster, live)
-    cluster.scale(live.id, dict.fromkeys(live.engine_tiers, 0))
+    cluster.scale(live.id, {tier: 0 for tier in live.pods if tier != ROUTER})
     measure.wait_gone(cluster, live.id, GONE_LIMIT_S)
 
 
@@ -217,6 +218,7 @@ def probe_settings(settings: dict[str, Any]) -> ProbeSettings:
 
 def limits_of(release: Release, settings: dict[str, Any]) -> Limits:
     wanted = release.expectation
+    how = wanted.measurement or {}
     return Limits(
         limit_ms=float(settings["limitMs"]),
         geometry=wanted.geometry,
@@ -224,6 +226,10 @@ def limits_of(release: Release, settings: dict[str, Any]) -> Limits:
         kv_dtype=wanted.kv_dtype,
         tensor_parallel=wanted.tensor_parallel,
         collocated=wanted.topology == "collocated",
+        render=wanted.render_port is not None,
+        unmeasured=how.get("unmeasured"),
+        accept_unmeasured=settings.get("unmeasured") == "accept-content-only",
+        whole_blocks=bool(how.get("wholeBlocks")),
         max_ratio=settings.get("maxRatio"),
         expected_ms=settings.get("expectedMs"),
     )

@@ -13,8 +13,12 @@ from typing import Any
 
 from components.release.cluster import Cluster, ClusterFault, Pod, describe
 from components.release.evidence import Evidence, read_evidence
+from components.release.probe import ROUTER_KEY_VARIABLE
 from components.release.probe_job import run_probe
-from components.release.release import ROUTER, Expectation
+from components.release.release import Expectation, Release
+from components.serving.connectors.nixl import PULL
+from components.serving.gateway import KEY
+from components.serving.spec import RENDER, ROUTER
 
 POLL_S = 1.0
 SAY_EVERY_S = 10.0
@@ -122,15 +126,18 @@ def probe_plan(pods: list[Pod], expectation: Expectation, probe: ProbeSettings) 
     def of(tier: str) -> list[Pod]:
         return sorted((pod for pod in pods if pod.tier == tier), key=lambda pod: pod.name)
 
-    def target(pod: Pod) -> dict[str, str]:
-        return {"name": pod.name, "url": f"http://{pod.ip}:{expectation.engine_port}"}
+    def target(pod: Pod, port: int | None = None) -> dict[str, str]:
+        return {"name": pod.name, "url": f"http://{pod.ip}:{port or expectation.engine_port}"}
 
     pairs = cover(of("prefill"), of("decode"))
-    router = of(ROUTER)
+    router, engines = of(ROUTER), of("prefill") or of("collocated")
     age_limit_s = AGE_AUTO_LIMIT_S if probe.age == "auto" else 0 if probe.age == "off" else int(float(probe.age))
     return {
         "pairs": [[target(prefill), target(decode)] for prefill, decode in pairs],
         "router": f"http://{router[0].ip}:{expectation.router_port}" if router else None,
+        "render": [target(pod, expectation.render_port) for pod in of(RENDER)],
+        "reference": target(engines[0])["url"] if engines else None,
+        "measurement": expectation.measurement or PULL.measurement.to_json(),
         "model": expectation.model,
         "vocabulary": expectation.vocabulary,
         "prompt_tokens": probe.prompt_tokens,
@@ -142,21 +149,23 @@ def probe_plan(pods: list[Pod], expectation: Expectation, probe: ProbeSettings) 
     }
 
 
-def probe_pod(engine_pod: dict[str, Any]) -> dict[str, Any]:
+def probe_pod(release: Release) -> dict[str, Any]:
     """The probe's pod: an engine's image, placement and identity, with the probe as its command."""
+    engine_pod = release.pods[release.engine_tiers[0]]
     engine = engine_pod["containers"][0]
-    name = {"name": "plan", "mountPath": "/plan", "readOnly": True}
+    plan = {"name": "plan", "mountPath": "/plan", "readOnly": True}
     container = {
         "name": "probe",
         "image": engine["image"],
         "imagePullPolicy": engine["imagePullPolicy"],
         "command": ["python3", "-I", "-S", "/plan/probe.py", "/plan/plan.json"],
+        "env": _router_key(release.expectation.api_key_secret),
         "resources": {
             "requests": {"cpu": "50m", "memory": "128Mi"},
             "limits": {"memory": "512Mi"},
         },
         "securityContext": engine["securityContext"],
-        "volumeMounts": [name],
+        "volumeMounts": [plan],
     }
     kept = ("nodeSelector", "tolerations", "securityContext", "enableServiceLinks", "automountServiceAccountToken")
     return {
@@ -165,3 +174,9 @@ def probe_pod(engine_pod: dict[str, Any]) -> dict[str, Any]:
         "terminationGracePeriodSeconds": 1,
         "containers": [container],
     }
+
+
+def _router_key(secret: str | None) -> list[dict[str, Any]]:
+    if secret is None:
+        return []
+    return [{"name": ROUTER_KEY_VARIABLE, "valueFrom": {"secretKeyRef": {"name": secret, "key": KEY}}}]

@@ -4,19 +4,21 @@ Runs as a Job on the release's own image, on the standard library alone. Reads a
 path is the only argument) and prints its evidence as the last line, after `EVIDENCE `. It judges
 nothing: what it could not measure, it says so.
 
-Plan:   pairs [[prefill, decode], ...] (each {name, url}), router url or null, model, vocabulary,
+Plan:   pairs [[prefill, decode], ...] (each {name, url}), router url or null, render [{name, url}, ...],
+        reference (an engine's url, for what the render tier makes of a prompt), measurement, model, vocabulary,
         prompt_tokens, answer_tokens, samples, age {mode: off|on, limit_s}, max_model_len,
         request_limit_s
 Evidence: {"pairs": [{prefill, decode, fresh: [sample], aged: [sample], error, failed}], "router": {...},
-        "ageing": {...}, "seconds": {...}}
+        "render": {...}, "ageing": {...}, "seconds": {...}}
 Sample: {tokens, ms, post_ms, bytes, descriptors, transfers, failed, external_tokens,
         prefill_tokens, decode_tokens, prefill_ms, decode_ms, answer, reference}
 
-Metric names: vllm 0.32 `distributed/kv_transfer/kv_connector/v1/nixl/stats.py` and
-`v1/metrics/loggers.py`. With a pulling connector the decoder owns the transfer metrics.
+Which series hold the transfers, and on which side, is the plan's `measurement`
+(components/serving/connectors/measurement.py).
 """
 
 import json
+import os
 import random
 import re
 import sys
@@ -34,15 +36,14 @@ ALONE_TRIES = 12
 """How often a sample is taken before the probe gives up finding the decoder free of other requests."""
 AGEING_STREAMS = 4
 AGEING_MARGIN = 1.25  # pass a quarter more tokens than the cache holds: it has wrapped for sure
-DECODER = {
-    "ms": ("vllm:nixl_xfer_time_seconds_sum", 1000.0),
-    "post_ms": ("vllm:nixl_post_time_seconds_sum", 1000.0),
-    "bytes": ("vllm:nixl_bytes_transferred_sum", 1),
-    "descriptors": ("vllm:nixl_num_descriptors_sum", 1),
-    "transfers": ("vllm:nixl_xfer_time_seconds_count", 1),
-    "failed": ("vllm:nixl_num_failed_transfers_total", 1),
-    "external_tokens": ('vllm:prompt_tokens_by_source_total{source="external_kv_transfer"}', 1),
-}
+CHAT_WORDS = 64
+ANSWERS = 3
+"""Near ties at temperature 0 may fall the other way in another batch shape: not in most of three."""
+ROUTER_KEY_VARIABLE = "ROUTER_API_KEY"
+"""Holds the keys of the release's own router, one a line, where it asks for one."""
+TRANSFER_KEYS = ("ms", "post_ms", "bytes", "descriptors", "transfers", "failed", "external_tokens")
+PROMPT_TOKENS = "vllm:prompt_tokens_total"
+SERVED = ("prefill_prompt_tokens", "decode_prompt_tokens")
 LINE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)$")
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
@@ -54,15 +55,17 @@ class CannotMeasure(Exception):
 class Client:
     """HTTP on one set of limits. Every failure is a CannotMeasure or carries the server's answer."""
 
-    def __init__(self, limit_s):
+    def __init__(self, limit_s, key=""):
+        """`key` opens the release's own router; the engines, which have none, ignore it."""
         self.limit_s = limit_s
+        self.headers = {"Authorization": f"Bearer {key}"} if key else {}
 
     def get(self, url):
         return self._send(urllib.request.Request(url)).decode()
 
-    def post(self, url, body):
-        request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
-        return json.loads(self._send(request))
+    def post(self, url, body, headers=None):
+        headers = {"Content-Type": "application/json", **self.headers, **(headers or {})}
+        return json.loads(self._send(urllib.request.Request(url, json.dumps(body).encode(), headers)))
 
     def _send(self, request):
         try:
@@ -95,15 +98,30 @@ def total(series, wanted):
     return sum(v for labels, v in series[name] if needed.items() <= labels.items())
 
 
-def counters(client, url):
-    """The decoder's transfer counters. A missing series is None, and a page without vLLM's own
-    series can't be measured at all."""
+def page(client, url):
+    """A pod's series. A page without vLLM's own can't be measured at all."""
     series = parse_metrics(client.get(f"{url}/metrics"))
     if not any(name.startswith("vllm:") for name in series):
         raise CannotMeasure(f"{url}/metrics has no vLLM series: are its statistics switched off?")
-    read = {key: total(series, name) for key, (name, _) in DECODER.items()}
-    read["prompt_tokens"] = total(series, "vllm:prompt_tokens_total")
-    return read
+    return series
+
+
+def counters(client, plan, pair):
+    """The pair's transfer counters, in the probe's units. A series that no side has is None, or 0 where the
+    connector makes it on first use."""
+    how = plan["measurement"]
+    pages = {side: page(client, pod["url"]) for side, pod in zip(("prefill", "decode"), pair, strict=True)}
+    read = dict.fromkeys(TRANSFER_KEYS, 0 if how["onFirstUse"] else None)
+    for key, series in how["series"].items():
+        found = [value for side in series["sides"] if (value := total(pages[side], series["name"])) is not None]
+        if found:
+            read[key] = sum(found) * series["factor"]
+    return read | {f"{side}_prompt_tokens": total(series, PROMPT_TOKENS) or 0 for side, series in pages.items()}
+
+
+def external_tokens(client, url):
+    """Prompt tokens that a decoder received as KV cache."""
+    return total(page(client, url), 'vllm:prompt_tokens_by_source_total{source="external_kv_transfer"}') or 0
 
 
 def random_prompt(plan, tokens):
@@ -113,7 +131,7 @@ def random_prompt(plan, tokens):
     return [random.randrange(low, high) for _ in range(tokens)]
 
 
-def complete(client, url, plan, prompt, tokens, params=None):
+def complete(client, url, plan, prompt, tokens, params=None, headers=None):
     body = {
         "model": plan["model"],
         "prompt": prompt,
@@ -123,7 +141,7 @@ def complete(client, url, plan, prompt, tokens, params=None):
     }
     if params is not None:
         body["kv_transfer_params"] = params
-    return client.post(f"{url}/v1/completions", body)
+    return client.post(f"{url}/v1/completions", body, headers or {})
 
 
 def transfer(client, plan, pair, prompt, tokens):
@@ -135,20 +153,25 @@ def transfer(client, plan, pair, prompt, tokens):
         "do_remote_decode": True, "do_remote_prefill": False, "remote_engine_id": None,
         "remote_block_ids": None, "remote_host": None, "remote_port": None,
     }  # fmt: skip
-    first = complete(client, prefill["url"], plan, prompt, 1, asked)
+    # A connector that pushes knows the two requests for one by this.
+    headers = {"X-Request-Id": f"probe-{random.getrandbits(64):x}"} if plan["measurement"]["sameRequestId"] else {}
+    first = complete(client, prefill["url"], plan, prompt, 1, asked, headers)
     middle = time.monotonic()
-    second = complete(client, decode["url"], plan, prompt, tokens, first.get("kv_transfer_params") or {})
+    params = first.get("kv_transfer_params") or {}
+    second = complete(client, decode["url"], plan, prompt, tokens, params, headers)
     ended = time.monotonic()
     return second["choices"][0]["text"], (middle - started) * 1000, (ended - middle) * 1000
 
 
-def settled(client, url, before, still):
+def settled(client, plan, pair, before, still):
     """The counters after a request: vLLM publishes them with a later engine step. `still` holds the
-    decoders that have moved nothing yet."""
+    decoders that have received nothing yet."""
+    url = pair[1]["url"]
+    arriving = "external_tokens" if plan["measurement"]["unmeasured"] else "transfers"
     deadline = time.monotonic() + (SETTLED_LIMIT_S if url in still else SETTLE_LIMIT_S)
     while True:
-        after = counters(client, url)
-        if all((after[key] or 0) > (before[key] or 0) for key in ("transfers", "prompt_tokens")):
+        after = counters(client, plan, pair)
+        if all((after[key] or 0) > (before[key] or 0) for key in (arriving, *SERVED)):
             return after
         if time.monotonic() > deadline:
             still.add(url)
@@ -158,23 +181,17 @@ def settled(client, url, before, still):
 
 def sample(client, plan, pair, still):
     """Measure one transfer with a fresh prompt, one request at a time."""
-    prefill, decode = pair
     prompt = random_prompt(plan, plan["prompt_tokens"])
-    served = counters(client, prefill["url"])["prompt_tokens"] or 0
-    before = counters(client, decode["url"])
+    before = counters(client, plan, pair)
     answer, prefill_ms, decode_ms = transfer(client, plan, pair, prompt, plan["answer_tokens"])
-    after = settled(client, decode["url"], before, still)
-    prefilled = (counters(client, prefill["url"])["prompt_tokens"] or 0) - served
-    result = {
-        key: None if after[key] is None else (after[key] - (before[key] or 0)) * factor
-        for key, (_, factor) in DECODER.items()
-    }
+    after = settled(client, plan, pair, before, still)
+    result = {key: None if after[key] is None else after[key] - (before[key] or 0) for key in TRANSFER_KEYS}
     # The prefiller answers from the KV cache that it computed itself: what collocated serving says.
-    reference = complete(client, prefill["url"], plan, prompt, plan["answer_tokens"])
+    reference = complete(client, pair[0]["url"], plan, prompt, plan["answer_tokens"])
     return result | {
         "tokens": len(prompt),
-        "prefill_tokens": prefilled,
-        "decode_tokens": (after["prompt_tokens"] or 0) - (before["prompt_tokens"] or 0),
+        "prefill_tokens": after["prefill_prompt_tokens"] - before["prefill_prompt_tokens"],
+        "decode_tokens": after["decode_prompt_tokens"] - before["decode_prompt_tokens"],
         "prefill_ms": prefill_ms,
         "decode_ms": decode_ms,
         "answer": answer,
@@ -269,10 +286,10 @@ def age(client, plan, pairs):
     }
 
 
-def failed_transfers(client, pod):
-    """The decoder's failed transfers since it started; 0 when it can't be asked any more."""
+def failed_transfers(client, plan, pair):
+    """The pair's failed transfers since it started; 0 when it can't be asked any more."""
     try:
-        return counters(client, pod["url"])["failed"] or 0
+        return counters(client, plan, pair)["failed"] or 0
     except CannotMeasure:
         return 0
 
@@ -288,7 +305,7 @@ def measure_pairs(client, plan, results, key, still):
                 say(f"{pair[0]['name']} -> {pair[1]['name']}: {key} sample {number + 1}")
         except CannotMeasure as error:
             result["error"] = str(error)
-            result["failed"] = failed_transfers(client, pair[1])
+            result["failed"] = failed_transfers(client, plan, pair)
 
 
 def through_router(client, plan):
@@ -297,7 +314,7 @@ def through_router(client, plan):
     prompt = random_prompt(plan, plan["prompt_tokens"])
 
     def received():
-        return sum(counters(client, url)["external_tokens"] or 0 for url in decoders.values())
+        return sum(external_tokens(client, url) for url in decoders.values())
 
     try:
         before = received()
@@ -310,24 +327,94 @@ def through_router(client, plan):
         return {"tokens": len(prompt), "external_tokens": 0, "error": str(error)}
 
 
+def chat_body(plan, text):
+    return {
+        "model": plan["model"],
+        "messages": [{"role": "user", "content": text}],
+        "max_tokens": plan["answer_tokens"],
+        "temperature": 0,
+    }
+
+
+def text_body(plan, text):
+    return {"model": plan["model"], "prompt": text, "max_tokens": plan["answer_tokens"], "temperature": 0}
+
+
+def words():
+    return " ".join(f"{random.randrange(16**5):05x}" for _ in range(CHAT_WORDS))
+
+
+def rendered(client, url, route, body):
+    """The tokens that a render pod, or an engine, makes of a request."""
+    answer = client.post(f"{url}/v1/{route}/render", body)
+    return (answer[0] if isinstance(answer, list) else answer)["token_ids"]
+
+
+def said(client, url, route, body):
+    """(text, prompt tokens) of an answer."""
+    answer = client.post(f"{url}/v1/{route}", body)
+    choice = answer["choices"][0]
+    return choice.get("text") or (choice.get("message") or {}).get("content"), answer["usage"]["prompt_tokens"]
+
+
+def way_to_ask(client, plan):
+    """(route, body of a text): chats where the model has a template, else plain text."""
+    try:
+        rendered(client, plan["reference"], "chat/completions", chat_body(plan, words()))
+        return "chat/completions", chat_body
+    except CannotMeasure:
+        return "completions", text_body
+
+
+def check_render(client, plan):
+    """Whether every render pod makes the same tokens of a prompt as an engine, and whether answers through
+    the router are an engine's own. Returns {pods: [{name, equal, error}], answers: [{router, engine,
+    router_tokens, engine_tokens}], error}."""
+    result = {"pods": [], "answers": [], "error": None}
+    try:
+        route, body = way_to_ask(client, plan)
+        asked = body(plan, words())
+        wanted = rendered(client, plan["reference"], route, asked)
+    except CannotMeasure as error:
+        return result | {"error": str(error)}
+    for pod in plan["render"]:
+        try:
+            equal = rendered(client, pod["url"], route, asked) == wanted
+            result["pods"].append({"name": pod["name"], "equal": equal, "error": None})
+        except CannotMeasure as error:
+            result["pods"].append({"name": pod["name"], "equal": False, "error": str(error)})
+    try:
+        for _ in range(ANSWERS):
+            asked = body(plan, words())
+            router, router_tokens = said(client, plan["router"], route, asked)
+            engine, engine_tokens = said(client, plan["reference"], route, asked)
+            result["answers"].append({"router": router, "engine": engine, "router_tokens": router_tokens,
+                                      "engine_tokens": engine_tokens})  # fmt: skip
+    except CannotMeasure as error:
+        result["error"] = str(error)
+    return result
+
+
 def probe(plan):
-    """Warm up, measure fresh, age, measure again, and ask the router once."""
-    client = Client(plan["request_limit_s"])
+    """Warm up, measure fresh, age, measure again, and ask router and render tier."""
+    client = Client(plan["request_limit_s"], os.environ.get(ROUTER_KEY_VARIABLE, "").partition("\n")[0].strip())
     results = [
         {"prefill": p["name"], "decode": d["name"], "fresh": [], "aged": [], "error": None, "failed": 0}
         for p, d in plan["pairs"]
     ]
-    evidence = {"pairs": results, "router": None, "ageing": None, "seconds": {}}
+    evidence = {"pairs": results, "router": None, "render": None, "ageing": None, "seconds": {}}
     started, warm, still = time.monotonic(), set(), set()
     for result, pair in zip(results, plan["pairs"], strict=True):
         try:
             warm_up(client, plan, pair, warm)
         except CannotMeasure as error:
             result["error"] = str(error)
-            result["failed"] = failed_transfers(client, pair[1])
+            result["failed"] = failed_transfers(client, plan, pair)
     measure_pairs(client, plan, results, "fresh", still)
     if plan["router"]:
         evidence["router"] = through_router(client, plan)
+    if plan["render"]:
+        evidence["render"] = check_render(client, plan)
     evidence["seconds"]["fresh"] = time.monotonic() - started
     measurable = [p for r, p in zip(results, plan["pairs"], strict=True) if r["error"] is None]
     if plan["age"]["mode"] == "on" and measurable:

@@ -12,13 +12,21 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from components.gateway.packed import packed
 from components.hardware.geometry import Geometry, groups_from_json, groups_to_json
+from components.serving.chat import chat_files
+from components.serving.connectors.measurement import NOT_BETWEEN_TIERS
+from components.serving.connectors.nixl import PULL
+from components.serving.connectors.profiles import measurement
+from components.serving.connectors.transfer_config import chosen_for
 from components.serving.engine import engine_pod
+from components.serving.gateway import PROGRAM_FILE, gateway_pod
+from components.serving.release_files import encoded
+from components.serving.render import render_pod
 from components.serving.router import router_pod
-from components.serving.spec import TIERS, ServingSpec
+from components.serving.spec import NOT_ENGINES, RENDER, ROUTER, TIERS, ServingSpec
 
 ID_LENGTH = 10
-ROUTER = "router"
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,13 @@ class Expectation:
     """Of the decode tier: each of its ranks reads its share."""
     layer_groups: list[dict[str, Any]]
     """The model's KV geometry: components/hardware/geometry.py."""
+    render_port: int | None = None
+    """None without a render tier."""
+    api_key_secret: str | None = None
+    """The Secret whose key opens the release's own router."""
+    measurement: dict[str, Any] | None = None
+    """How the connector's transfers are measured (components/serving/connectors/measurement.py); None: as
+    NIXL's in pull mode."""
 
     @property
     def geometry(self) -> Geometry:
@@ -45,7 +60,8 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Release:
-    """`pods` maps each tier (engines and router) to its rendered pod specification."""
+    """`pods` maps each tier (engines, render and router) to its rendered pod specification, `files` what
+    they mount from the release, base64."""
 
     id: str
     note: str
@@ -55,10 +71,11 @@ class Release:
     """By tier, the node generation that it was proved on; empty where the platform makes no nodes."""
     annotations: dict[str, str] = field(default_factory=dict)
     """On the pods of every tier."""
+    files: dict[str, str] = field(default_factory=dict)
 
     @property
     def engine_tiers(self) -> tuple[str, ...]:
-        return tuple(tier for tier in self.pods if tier != ROUTER)
+        return tuple(tier for tier in self.pods if tier not in NOT_ENGINES)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -72,14 +89,29 @@ class Release:
             pods=_whole_numbers(content["pods"]),
             nodes=_whole_numbers(content.get("nodes") or {}),
             annotations=content.get("annotations") or {},
+            files=content.get("files") or {},
         )
 
 
 def build_release(serving: ServingSpec) -> Release:
     """Render every pod of a specification and give the result its id."""
-    tiers = TIERS[serving.topology]
-    engine = serving.tiers[tiers[-1]].engine
-    expectation = Expectation(
+    expectation = expectation_of(serving)
+    pods, files = rendered_pods(serving), release_files(serving)
+    nodes = {tier: dict(generation) for tier, generation in serving.nodes.items()}
+    content = {
+        "pods": pods,
+        "expectation": {key: value for key, value in asdict(expectation).items() if value is not None},
+        "model": serving.model.digest,
+        "note": serving.note,
+        **({"nodes": nodes} if nodes else {}),
+        **({"files": files} if files else {}),
+    }
+    return Release(release_id(content), serving.note, expectation, pods, nodes, dict(serving.annotations), files)
+
+
+def expectation_of(serving: ServingSpec) -> Expectation:
+    engine = serving.tiers[TIERS[serving.topology][-1]].engine
+    return Expectation(
         topology=serving.topology,
         model=serving.model.name,
         engine_port=engine.port,
@@ -90,17 +122,30 @@ def build_release(serving: ServingSpec) -> Release:
         kv_dtype=engine.dtype if engine.kv_cache_dtype == "auto" else engine.kv_cache_dtype,
         tensor_parallel=engine.tensor_parallel,
         layer_groups=groups_to_json(serving.model.geometry.groups),
+        render_port=serving.render.port if serving.render else None,
+        api_key_secret=serving.gateway.api_key_secret if serving.gateway else None,
+        measurement=_measurement(serving),
     )
-    pods = {tier: engine_pod(serving, tier) for tier in tiers} | {ROUTER: router_pod(serving)}
-    nodes = {tier: dict(generation) for tier, generation in serving.nodes.items()}
-    content = {
-        "pods": pods,
-        "expectation": asdict(expectation),
-        "model": serving.model.digest,
-        "note": serving.note,
-        **({"nodes": nodes} if nodes else {}),
-    }
-    return Release(release_id(content), serving.note, expectation, pods, nodes, dict(serving.annotations))
+
+
+def _measurement(serving: ServingSpec) -> dict[str, Any] | None:
+    found = measurement(chosen_for(serving, TIERS[serving.topology][-1]), serving.topology)
+    return None if found in (PULL.measurement, NOT_BETWEEN_TIERS) else found.to_json()
+
+
+def rendered_pods(serving: ServingSpec) -> dict[str, dict[str, Any]]:
+    """By tier; with a render tier the gateway is the router."""
+    engines = {tier: engine_pod(serving, tier) for tier in TIERS[serving.topology]}
+    if serving.render and serving.gateway:
+        gateway = gateway_pod(serving, serving.render, serving.gateway)
+        return engines | {RENDER: render_pod(serving, serving.render), ROUTER: gateway}
+    return engines | {ROUTER: router_pod(serving)}
+
+
+def release_files(serving: ServingSpec) -> dict[str, str]:
+    """What pods mount from the release, base64."""
+    program = {PROGRAM_FILE: packed()} if serving.gateway else {}
+    return encoded({**program, **chat_files(serving)})
 
 
 def release_id(content: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ traffic -> old release drained -> old release to 0.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,11 +21,12 @@ from components.release.fleet import FleetCheck
 from components.release.gate import KvGate, gate_inputs
 from components.release.ledger import Ledger, Plan, advance, answered
 from components.release.nodes import Nodes
-from components.release.release import ROUTER, Release
+from components.release.release import Release
 from components.release.switch_nodes import SwitchNodes
 from components.release.verdict import Verdict
 from components.serving.front_door import FrontDoor, FrontDoorArgs
 from components.serving.labels import workload_name
+from components.serving.spec import ROUTER
 from components.serving.workloads import SKIP_AWAIT, Workloads, WorkloadsArgs
 
 PATCH = {**SKIP_AWAIT, "pulumi.com/patchForce": "true"}
@@ -33,7 +35,8 @@ PATCH = {**SKIP_AWAIT, "pulumi.com/patchForce": "true"}
 @dataclass(frozen=True)
 class SwitchArgs:
     """`replicas` is each tier's full size, `found` what the live release's tiers are set to in the
-    cluster now; `gate` the settings for a candidate's gate."""
+    cluster now; `gate` the settings for a candidate's gate. Tiers in `scaled` are sized by the autoscaler
+    while they are live, and never have fewer pods than it says."""
 
     access: Access
     ledger: Ledger
@@ -44,6 +47,7 @@ class SwitchArgs:
     replicas: dict[str, int]
     found: dict[str, int]
     port: int
+    scaled: Mapping[str, int]
     service_type: str
     node_port: int | None = None
     outside: pulumi.Input[str] | None = None
@@ -85,7 +89,8 @@ class ReleaseSwitch(pulumi.ComponentResource):
         self.register_outputs({"endpoint": self.endpoint, "ledger": self.ledger})
 
     def _declare(self, release: Release) -> Workloads:
-        args = WorkloadsArgs(release.id, release.pods, self._args.access.namespace, release.annotations)
+        namespace = self._args.access.namespace
+        args = WorkloadsArgs(release.id, release.pods, namespace, release.annotations, release.files)
         return Workloads(f"release-{release.id}", args, pulumi.ResourceOptions(parent=self))
 
     def _gate(self, release: Release, nodes: SwitchNodes) -> KvGate:
@@ -111,15 +116,21 @@ class ReleaseSwitch(pulumi.ComponentResource):
         def count(verdict: dict[str, Any], full: int) -> int:
             return full if verdict["outcome"] == "pass" or self._kept(verdict) else 0
 
+        live = self._args.plan.candidate is None
         return [
             self._scale(release, tier, self.gate.verdict.apply(
-                lambda verdict, full=self._args.replicas[tier]: count(verdict, full)), [self.gate])
+                lambda verdict, full=self._args.replicas[tier]: count(verdict, full)), [self.gate],
+                left=live and tier in self._args.scaled)
             for tier in release.pods
         ]  # fmt: skip
 
     def _size(self, release: Release) -> dict[str, int]:
         """The full size of the tiers that a release has."""
         return {tier: self._args.replicas[tier] for tier in release.pods}
+
+    def _least(self, release: Release) -> dict[str, int]:
+        """What the scaled tiers of a release never have less of: their size itself is no reason to check again."""
+        return {tier: count for tier, count in self._args.scaled.items() if tier in release.pods}
 
     def _kept(self, verdict: dict[str, Any]) -> bool:
         """A refused first release that the stack wants kept for a look stays at its canary size."""
@@ -134,7 +145,8 @@ class ReleaseSwitch(pulumi.ComponentResource):
             {
                 **asdict(args.access),
                 "releaseId": release.id,
-                "replicas": self._size(release),
+                "replicas": self._size(release) | self._least(release),
+                "sizes": self._size(release),
                 "settings": args.gate if candidate or live is None else live.gate,
                 "release": release.to_json(),
                 "gateVerdict": self.gate.verdict,
@@ -186,11 +198,12 @@ class ReleaseSwitch(pulumi.ComponentResource):
         return [
             self._scale(old, tier, self.verdict.apply(
                 lambda verdict, full=args.replicas[tier]: count(verdict, full)), [drain])
-            for tier in (ROUTER, *old.engine_tiers)
+            for tier in sorted(old.pods, key=lambda tier: tier != ROUTER)
         ]  # fmt: skip
 
     def _scale(self, release: Release, tier: str, count: pulumi.Input[int],
-               after: list[pulumi.Resource]) -> k8s.apps.v1.DeploymentPatch:  # fmt: skip
+               after: list[pulumi.Resource], left: bool = False) -> k8s.apps.v1.DeploymentPatch:  # fmt: skip
+        """`left`: the autoscaler changes the count from now on, and no update changes it back."""
         deployment = self._workloads[release.id].deployments[tier]
         name = workload_name(tier, release.id)
         return k8s.apps.v1.DeploymentPatch(
@@ -200,7 +213,12 @@ class ReleaseSwitch(pulumi.ComponentResource):
             ),
             spec=k8s.apps.v1.DeploymentSpecPatchArgs(replicas=count),
             # Deleting the patch alone would set the default of one replica and start a pod again.
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[deployment, *after], deleted_with=deployment),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=[deployment, *after],
+                deleted_with=deployment,
+                ignore_changes=["spec.replicas"] if left else [],
+            ),
         )
 
     def _advance(self, verdict: dict[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,8 @@ from components.release.evidence import (
 Outcome = Literal["pass", "fail", "inconclusive"]
 BYTES_TOLERANCE = 0.05
 """Moved bytes may differ from the geometry's expectation by this share."""
+ARRIVED_SHARE = 0.9
+"""At least this share of a prompt's whole blocks must have arrived where only tokens can be counted."""
 ANSWER_SHARE = 0.5
 """At least this share of answers must equal the prefiller's own. The last prompt token is computed
 again by the decoder, in another batch shape, so that near ties may fall the other way now and then;
@@ -40,6 +42,14 @@ class Limits:
     kv_dtype: str = "bfloat16"
     tensor_parallel: int = 1
     collocated: bool = False
+    render: bool = False
+    """Whether the release has a render tier."""
+    unmeasured: str | None = None
+    """Why times and bytes of its connector can't be measured; None where they can."""
+    accept_unmeasured: bool = False
+    """Whether it may pass on what arrived and was answered alone."""
+    whole_blocks: bool = False
+    """Whether the last block of a prompt moves only when it is full."""
     max_ratio: float | None = None
     expected_ms: float | None = None
     """What the plan expects of an aged cache on this hardware; judged with `max_ratio` alone."""
@@ -104,6 +114,9 @@ def judge(evidence: Evidence, limits: Limits) -> Verdict:
             return replace(verdict, **numbers)
     if limits.collocated:
         return Verdict("pass", "collocated", "collocated: no KV is transferred", "", **numbers)
+    if limits.unmeasured:
+        message = f"prompts arrived and answers are right; the transfer's time {limits.unmeasured}"
+        return Verdict("pass", "content-only", message, "", **numbers)
     message = f"KV transfer {_ms(slowest_fresh)} fresh, {_ms(slowest_aged)} aged"
     return Verdict("pass", "fast", f"{message}; limit {limits.limit_ms:g} ms", "", **numbers)
 
@@ -168,13 +181,20 @@ def _pair_unmeasured(evidence: Evidence, _: Limits) -> Finding | None:
     return None
 
 
-def _never_disaggregated(evidence: Evidence, _: Limits) -> Finding | None:
+def _arrived(sample: Sample, limits: Limits) -> bool:
+    """Where nothing else can be measured: whether nearly all of the prompt came as KV cache."""
+    if limits.unmeasured:
+        return (sample.external_tokens or 0.0) >= ARRIVED_SHARE * (sample.tokens - limits.block_size)
+    return sample.moved
+
+
+def _never_disaggregated(evidence: Evidence, limits: Limits) -> Finding | None:
     for pair in evidence.pairs:
-        still = [sample for sample in _samples(pair) if not sample.moved and not sample.failed]
+        still = [sample for sample in _samples(pair) if not _arrived(sample, limits) and not sample.failed]
         if still:
             found = (
-                "the decoder exports no transfer metrics: it runs without a connector"
-                if still[0].transfers is None
+                "there are no transfer metrics: it runs without a connector"
+                if still[0].transfers is None and not limits.unmeasured
                 else "the decoder counted no transfer and computed the prompt again"
             )
             return Finding(
@@ -211,10 +231,19 @@ def _prefill_not_served(evidence: Evidence, _: Limits) -> Finding | None:
     return None
 
 
+def _unmeasurable(evidence: Evidence, limits: Limits) -> Finding | None:
+    if not limits.unmeasured or limits.accept_unmeasured:
+        return None
+    return Finding(
+        "inconclusive", "unmeasurable", f"the connector's transfers {limits.unmeasured}",
+        "take a connector that can be measured, or accept answers alone: gate.unmeasured: accept-content-only",
+    )  # fmt: skip
+
+
 def _wrong_bytes(evidence: Evidence, limits: Limits) -> Finding | None:
     """Any sample with too few bytes; too many only where most samples have them, since a request of
     somebody else that ends with the sample adds its own."""
-    for pair in evidence.pairs:
+    for pair in evidence.pairs if not limits.unmeasured else ():
         samples = _samples(pair)
         too_many = [sample for sample in samples if _byte_error(sample, limits) > BYTES_TOLERANCE]
         for sample in samples:
@@ -320,6 +349,46 @@ def _router_trouble(evidence: Evidence, limits: Limits) -> Finding | None:
     return None
 
 
+def _render_trouble(evidence: Evidence, limits: Limits) -> Finding | None:
+    found = evidence.render
+    if not limits.render:
+        return None
+    if found is None or (found["error"] is None and not (found["pods"] and found["answers"])):
+        return Finding(
+            "inconclusive", "render-not-asked", "the probe did not ask the release's render tier",
+            "check that the render tier has a pod and run `pulumi up` again",
+        )  # fmt: skip
+    faults = [f"{pod['name']}: {pod['error']}" for pod in found["pods"] if pod["error"]]
+    if faults or found["error"]:
+        return Finding(
+            "fail", "render-failed", f"the render flow does not serve: {'; '.join(faults) or found['error']}",
+            "read the logs of the pod that is named, and of the gateway",
+        )  # fmt: skip
+    return _render_differs(found)
+
+
+def _render_differs(found: dict[str, Any]) -> Finding | None:
+    """Another prompt than the engines', or other answers than theirs to the same one."""
+    answers = found["answers"]
+    other = [pod["name"] for pod in found["pods"] if not pod["equal"]]
+    lengths = [a for a in answers if a["router_tokens"] != a["engine_tokens"]]
+    texts = [a for a in answers if a["router"] != a["engine"]]
+    if other:
+        message = f"{', '.join(other)}: another prompt than an engine's own of the same request"
+    elif lengths:
+        message = (f"through the gateway a prompt has {lengths[0]['router_tokens']} tokens, an engine counts "
+                   f"{lengths[0]['engine_tokens']}")  # fmt: skip
+    elif len(texts) > len(answers) * (1 - ANSWER_SHARE):
+        message = f"{len(texts)} of {len(answers)} answers through the gateway differ from an engine's own"
+    else:
+        return None
+    return Finding(
+        "fail", "render-differs", message,
+        "give the render tier the engines' image, model files and `chat` settings: look for arguments in "
+        "`render.extraArgs` that the tiers don't have",
+    )  # fmt: skip
+
+
 CHECKS: tuple[Check, ...] = (
     _no_nodes,
     _not_ready,
@@ -330,11 +399,13 @@ CHECKS: tuple[Check, ...] = (
     _never_disaggregated,
     _pair_unmeasured,
     _prefill_not_served,
+    _unmeasurable,
     _wrong_bytes,
     _wrong_answer,
     _slow,
     _slower_than_expected,
     _router_trouble,
+    _render_trouble,
 )
 """In order: what explains the others comes first."""
 
@@ -344,6 +415,8 @@ def _samples(pair: PairEvidence) -> list[Sample]:
 
 
 def _expected_bytes(tokens: int, limits: Limits) -> int:
+    if limits.whole_blocks:
+        tokens -= tokens % limits.block_size
     return limits.geometry.transfer(tokens, limits.block_size, limits.kv_dtype, limits.tensor_parallel).total_bytes
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from components.serving import pod
-from components.serving.connector import transfer_config
-from components.serving.spec import EngineSpec, EngineTier, ModelSource, ServingSpec, TierSpec
+from components.serving import model_mount, pod, release_files
+from components.serving.chat import chat_arguments, chat_mounts
+from components.serving.connectors.environment import connector_environment
+from components.serving.connectors.transfer_config import transfer_config
+from components.serving.spec import EngineSpec, EngineTier, ServingSpec, TierSpec
 
 STARTUP_PERIOD_S = 2
 WARM_UP_MARGIN_S = 65
 """For the last request, begun just before the limit."""
-MODEL_MOUNT = "/models"
-CACHE_MOUNT = "/cache"
 PRESTOP_S = 5
 """Time for endpoints to forget a pod before it is told to stop."""
 KILL_MARGIN_S = 15
@@ -31,9 +31,9 @@ def engine_pod(serving: ServingSpec, tier: EngineTier) -> dict[str, Any]:
         "name": "vllm",
         "image": spec.image or serving.image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["python3", "-m", "vllm.entrypoints.cli.main", "serve", model_argument(serving)],
+        "command": ["python3", "-m", "vllm.entrypoints.cli.main", "serve", model_mount.argument(serving)],
         "args": engine_arguments(serving, tier),
-        "env": _environment(spec, serving.model.source),
+        "env": _environment(serving, tier),
         "ports": [
             {"name": "http", "containerPort": spec.engine.port},
             {"name": "side-channel", "containerPort": spec.engine.side_channel_port},
@@ -41,13 +41,17 @@ def engine_pod(serving: ServingSpec, tier: EngineTier) -> dict[str, Any]:
         "lifecycle": {"preStop": {"sleep": {"seconds": PRESTOP_S}}},
         "resources": pod.resources(spec.resources),
         "securityContext": pod.security_context(lock_memory=serving.placement[tier].lock_memory),
-        "volumeMounts": [*pod.SCRATCH_MOUNTS, *_model_mounts(serving)],
+        "volumeMounts": [*pod.SCRATCH_MOUNTS, *model_mount.mounts(serving), *chat_mounts(serving)],
         **_probes(serving, spec),
     }
     rendered = pod.pod_spec(
         serving.placement[tier],
         container,
-        volumes=[*pod.scratch_volumes(spec.resources.shm), *_model_volumes(serving)],
+        volumes=[
+            *pod.scratch_volumes(spec.resources.shm),
+            *model_mount.volumes(serving),
+            *release_files.volumes(container),
+        ],
         grace_s=PRESTOP_S + spec.drain_s + KILL_MARGIN_S,
     )
     return rendered | pod.resource_claims(spec.resources.claims)
@@ -70,7 +74,11 @@ def engine_arguments(serving: ServingSpec, tier: EngineTier) -> list[str]:
     if config := transfer_config(serving, tier):
         arguments["--kv-transfer-config"] = config
     flags = ["--enforce-eager"] if engine.enforce_eager else []
-    return [*(part for pair in arguments.items() for part in pair), *flags, *spec.extra_args]
+    if serving.render:
+        # Requests and answers as tokens, which are refused without it.
+        flags.append("--enable-scale-out")
+    pairs = (part for pair in arguments.items() for part in pair)
+    return [*pairs, *flags, *chat_arguments(serving), *spec.extra_args]
 
 
 def _chosen_arguments(serving: ServingSpec, engine: EngineSpec) -> dict[str, str]:
@@ -92,37 +100,14 @@ def _chosen_arguments(serving: ServingSpec, engine: EngineSpec) -> dict[str, str
     }
 
 
-def model_argument(serving: ServingSpec) -> str:
-    """What vLLM is told to load: a folder in the pod or a Hugging Face name.
-
-    Both tiers get the same words: NIXL's handshake compares them (vllm 0.32 NIXL `metadata.py`).
-    """
-    source = serving.model.source
-    if source.repository:
-        return source.repository
-    if source.folder:
-        return f"{MODEL_MOUNT}/{serving.model.name}"
-    return f"{MODEL_MOUNT}/{source.claim_path}".rstrip("/")
-
-
-def _environment(spec: TierSpec, source: ModelSource) -> list[dict[str, Any]]:
+def _environment(serving: ServingSpec, tier: EngineTier) -> list[dict[str, Any]]:
     own = [
-        # Both the address that is bound and the one that is advertised to peers.
-        {"name": "VLLM_NIXL_SIDE_CHANNEL_HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
-        {"name": "VLLM_NIXL_SIDE_CHANNEL_PORT", "value": str(spec.engine.side_channel_port)},
+        *connector_environment(serving, tier),
         *pod.HOME,
-        *_download_environment(source),
+        *model_mount.download_environment(serving.model.source),
     ]
-    return [*own, *({"name": name, "value": value} for name, value in sorted(spec.environment.items()))]
-
-
-def _download_environment(source: ModelSource) -> list[dict[str, Any]]:
-    """huggingface_hub's own variables: the token for gated models, the folder of its cache."""
-    token = {"secretKeyRef": {"name": source.token_secret, "key": "token"}}
-    return [
-        *([{"name": "HF_TOKEN", "valueFrom": token}] if source.token_secret else []),
-        *([{"name": "HF_HOME", "value": CACHE_MOUNT}] if source.cache else []),
-    ]
+    chosen = serving.tiers[tier].environment
+    return [*own, *({"name": name, "value": value} for name, value in sorted(chosen.items()))]
 
 
 def _probes(serving: ServingSpec, spec: TierSpec) -> dict[str, Any]:
@@ -142,25 +127,3 @@ def _probes(serving: ServingSpec, spec: TierSpec) -> dict[str, Any]:
         # A minute of misses: a long prefill on few cores delays answers, and a restart loses its KV.
         "livenessProbe": {**health, "periodSeconds": 10, "failureThreshold": 6},
     }
-
-
-def _model_volumes(serving: ServingSpec) -> list[dict[str, Any]]:
-    source = serving.model.source
-    if source.folder:
-        return [{"name": "model", "hostPath": {"path": source.folder, "type": "Directory"}}]
-    if source.claim:
-        return [{"name": "model", "persistentVolumeClaim": {"claimName": source.claim, "readOnly": True}}]
-    if source.cache:
-        return [{"name": "model", "hostPath": {"path": source.cache, "type": "DirectoryOrCreate"}}]
-    return []
-
-
-def _model_mounts(serving: ServingSpec) -> list[dict[str, Any]]:
-    source = serving.model.source
-    if source.folder:
-        return [{"name": "model", "mountPath": f"{MODEL_MOUNT}/{serving.model.name}", "readOnly": True}]
-    if source.claim:
-        return [{"name": "model", "mountPath": MODEL_MOUNT, "readOnly": True}]
-    if source.cache:
-        return [{"name": "model", "mountPath": CACHE_MOUNT}]
-    return []

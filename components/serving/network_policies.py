@@ -16,8 +16,10 @@ import pulumi_kubernetes as k8s
 from components.nodes.daemon import NAME
 from components.nodes.rdma_counters import NAME as RDMA_COUNTERS
 from components.nodes.rdma_counters import PORT as RDMA_COUNTERS_PORT
+from components.serving.autoscaler import LABELS as AUTOSCALER
+from components.serving.autoscaler import METRICS_PORT
 from components.serving.labels import MANAGED_BY, TIER_LABEL
-from components.serving.spec import TIERS
+from components.serving.spec import RENDER, ROUTER, TIERS
 
 ENGINE_TIERS = tuple(tier for tiers in TIERS.values() for tier in tiers)
 PROBE = {"matchLabels": {"app.kubernetes.io/component": "probe"}}
@@ -29,6 +31,7 @@ class NetworkPoliciesArgs:
     engine_port: int
     router_port: int
     router_metrics_port: int
+    render_port: int
 
 
 class NetworkPolicies(pulumi.ComponentResource):
@@ -50,16 +53,17 @@ def policies(args: NetworkPoliciesArgs) -> dict[str, Any]:
     """NetworkPolicy specs by name."""
     return {
         "deny-by-default": {"podSelector": {}, "policyTypes": ["Ingress"]},
-        "clients-to-router": _policy(_tiers("router"), [{"ports": _ports(args.router_port)}]),
+        "clients-to-router": _policy(_tiers(ROUTER), [{"ports": _ports(args.router_port)}]),
         "metrics": _policy(
-            _tiers(*ENGINE_TIERS, "router"),
+            _tiers(*ENGINE_TIERS, RENDER, ROUTER),
             # Scrapers live in other namespaces, and the API server's proxy outside all of them.
-            [{"ports": _ports(args.engine_port, args.router_metrics_port)}],
+            [{"ports": _ports(args.engine_port, args.render_port, args.router_metrics_port)}],
         ),
         # The side channel's ports, one a rank, and those that a transport without RDMA picks itself.
         "kv-transfer": _policy(_tiers(*ENGINE_TIERS), [{"from": [{"podSelector": _tiers(*ENGINE_TIERS)}]}]),
+        "autoscaler": _policy({"matchLabels": AUTOSCALER}, [{"ports": _ports(METRICS_PORT)}]),
         "rdma-counters": _policy({"matchLabels": {NAME: RDMA_COUNTERS}}, [{"ports": _ports(RDMA_COUNTERS_PORT)}]),
-        "probe": _policy(_tiers(*ENGINE_TIERS, "router"), [{"from": [{"podSelector": PROBE}]}]),
+        "probe": _policy(_tiers(*ENGINE_TIERS, RENDER, ROUTER), [{"from": [{"podSelector": PROBE}]}]),
     }
 
 

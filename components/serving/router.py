@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from components.serving import pod
+from components.serving.connectors.profiles import requests
+from components.serving.connectors.transfer_config import chosen_for
 from components.serving.engine import KILL_MARGIN_S, PRESTOP_S
 from components.serving.labels import RELEASE_LABEL, TIER_LABEL
 from components.serving.spec import ServingSpec
@@ -33,6 +35,13 @@ PROBES: dict[str, Any] = {
 }
 
 
+RELEASE_ENVIRONMENT: list[dict[str, Any]] = [
+    {"name": "RELEASE", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{RELEASE_LABEL}']"}}},
+    {"name": "NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}},
+]
+"""Which release's pods a router may find."""
+
+
 def router_pod(serving: ServingSpec) -> dict[str, Any]:
     """The pod template's `spec` for the router of a release."""
     router = serving.router
@@ -42,11 +51,7 @@ def router_pod(serving: ServingSpec) -> dict[str, Any]:
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "-m", "vllm_router.launch_router"],
         "args": router_arguments(serving),
-        "env": [
-            {"name": "RELEASE", "valueFrom": _field(f"metadata.labels['{RELEASE_LABEL}']")},
-            {"name": "NAMESPACE", "valueFrom": _field("metadata.namespace")},
-            *pod.HOME,
-        ],
+        "env": [*RELEASE_ENVIRONMENT, *pod.HOME],
         "ports": [
             {"name": "http", "containerPort": router.port},
             {"name": "metrics", "containerPort": router.metrics_port},
@@ -86,7 +91,8 @@ def router_arguments(serving: ServingSpec) -> list[str]:
     return [
         *arguments,
         "--vllm-pd-disaggregation",
-        *("--kv-connector", serving.connector),
+        # Rules have refused a connector that it can't route.
+        *("--kv-connector", requests(chosen_for(serving, "decode"), serving.topology).router or serving.connector),
         *("--prefill-selector", *_selector("prefill")),
         *("--decode-selector", *_selector("decode")),
     ]
@@ -94,7 +100,3 @@ def router_arguments(serving: ServingSpec) -> list[str]:
 
 def _selector(tier: str) -> list[str]:
     return [f"{RELEASE_LABEL}=$(RELEASE)", f"{TIER_LABEL}={tier}"]
-
-
-def _field(path: str) -> dict[str, Any]:
-    return {"fieldRef": {"fieldPath": path}}

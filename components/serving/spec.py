@@ -10,15 +10,19 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from components.hardware.geometry import Geometry
+from components.serving.connectors.chosen import Chosen
 
 Topology = Literal["prefill-decode", "collocated"]
 EngineTier = Literal["prefill", "decode", "collocated"]
 
+ROUTER = "router"
+RENDER = "render"
 TIERS: dict[Topology, tuple[EngineTier, ...]] = {
     "prefill-decode": ("prefill", "decode"),
     "collocated": ("collocated",),
 }
-"""The engine tiers of each topology; a router stands in front of them in every one."""
+"""The engine tiers of each topology; a router stands in front of them in every one, and a render tier may."""
+NOT_ENGINES = (ROUTER, RENDER)
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,40 @@ class RouterSpec:
 
 
 @dataclass(frozen=True)
+class ChatSpec:
+    """How prompts are rendered and answers parsed: engines and the render tier are told the same.
+
+    `template` is the text of a Jinja template in place of the model's own.
+    """
+
+    template: str | None = None
+    tool_parser: str | None = None
+    reasoning_parser: str | None = None
+
+
+@dataclass(frozen=True)
+class RenderSpec:
+    """The CPU tier: `workers` are the threads that tokenize in one pod."""
+
+    image: str
+    port: int
+    workers: int
+    resources: ResourceSpec
+    environment: Mapping[str, str]
+    extra_args: tuple[str, ...]
+    start_limit_s: int
+
+
+@dataclass(frozen=True)
+class GatewaySpec:
+    """The limits of the gateway, which routes where there is a render tier. `arguments` are its flags."""
+
+    arguments: Mapping[str, str]
+    api_key_secret: str | None = None
+    """A Secret of the namespace whose key `api-key` holds the clients' keys, one a line."""
+
+
+@dataclass(frozen=True)
 class PodPlacement:
     """Where the pods may run and as whom."""
 
@@ -146,9 +184,15 @@ class ServingSpec:
     tiers: Mapping[str, TierSpec]
     router: RouterSpec
     placement: Mapping[str, PodPlacement]
-    """By tier, the router's among them."""
+    """By tier, the router's and the render tier's among them."""
     note: str
+    chat: ChatSpec = ChatSpec()
+    render: RenderSpec | None = None
+    gateway: GatewaySpec | None = None
+    """Set with `render`, and only then."""
     nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By tier, the node generation that the platform makes for it, where it makes nodes."""
+    connector_parts: Chosen | None = None
+    """What the connector is made of beyond its name; the tiers hold its options."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """On every pod: what is known of the image."""

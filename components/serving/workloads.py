@@ -13,7 +13,8 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.serving.labels import RELEASE_LABEL, TIER_LABEL, pod_labels, workload_name
+from components.serving.labels import MANAGED_BY, RELEASE_LABEL, TIER_LABEL, pod_labels, workload_name
+from components.serving.release_files import files_name, of_release
 
 SKIP_AWAIT = {"pulumi.com/skipAwait": "true"}
 
@@ -26,6 +27,8 @@ class WorkloadsArgs:
     pods: dict[str, dict[str, Any]]
     namespace: pulumi.Input[str]
     annotations: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The release's files, base64."""
 
 
 def deployment_spec(release_id: str, tier: str, pod: dict[str, Any],
@@ -38,7 +41,7 @@ def deployment_spec(release_id: str, tier: str, pod: dict[str, Any],
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
         "template": {
             "metadata": {"labels": labels, **({"annotations": dict(annotations)} if annotations else {})},
-            "spec": pod,
+            "spec": of_release(pod, release_id),
         },
     }
 
@@ -50,10 +53,22 @@ class Workloads(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: WorkloadsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("splitserve:serving:Workloads", name, None, opts)
-        self.deployments = {tier: self._deployment(tier, args) for tier in args.pods}
+        files = [self._files(args)] if args.files else []
+        self.deployments = {tier: self._deployment(tier, args, files) for tier in args.pods}
         self.register_outputs({"releaseId": args.release_id})
 
-    def _deployment(self, tier: str, args: WorkloadsArgs) -> k8s.apps.v1.Deployment:
+    def _files(self, args: WorkloadsArgs) -> k8s.core.v1.ConfigMap:
+        name = files_name(args.release_id)
+        return k8s.core.v1.ConfigMap(
+            name,
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=name, namespace=args.namespace, labels={**MANAGED_BY, RELEASE_LABEL: args.release_id}
+            ),
+            binary_data=dict(args.files),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+    def _deployment(self, tier: str, args: WorkloadsArgs, after: list[k8s.core.v1.ConfigMap]) -> k8s.apps.v1.Deployment:
         labels = pod_labels(args.release_id, tier)
         spec: Any = deployment_spec(args.release_id, tier, args.pods[tier], args.annotations)
         return k8s.apps.v1.Deployment(
@@ -65,5 +80,5 @@ class Workloads(pulumi.ComponentResource):
                 annotations=SKIP_AWAIT,
             ),
             spec=spec,
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=after),
         )

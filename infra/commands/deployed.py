@@ -20,7 +20,7 @@ Stack = Annotated[str, typer.Option(help="the Pulumi stack")]
 
 def status(stack: Stack = "local") -> None:
     """Print one line of JSON: endpoint, model, live release, and the last gate's verdict and times."""
-    print(json.dumps(status_of(_outputs(stack))))
+    print(json.dumps(status_of(stack_outputs(stack))))
 
 
 def status_of(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def status_of(found: Mapping[str, Any]) -> dict[str, Any]:
 
 def ask(question: str, stack: Stack = "local") -> None:
     """Send one chat completion through the front door and print the answer."""
-    found = _outputs(stack)
+    found = stack_outputs(stack)
     endpoint = found[names.ENDPOINT]
     body = {
         "model": found[names.MODEL],
@@ -57,7 +57,7 @@ def ask(question: str, stack: Stack = "local") -> None:
     print(json.dumps({"endpoint": endpoint, "question": question, "answer": answer}))
 
 
-def _outputs(stack: str) -> dict[str, Any]:
+def stack_outputs(stack: str) -> dict[str, Any]:
     command = ["pulumi", "stack", "output", "--json", "--stack", stack, "--non-interactive"]
     try:
         printed = subprocess.run(command, cwd=PROJECT_FOLDER, capture_output=True, text=True, check=True)

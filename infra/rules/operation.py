@@ -98,8 +98,6 @@ def kubeconfig_not_inline(plan: Plan) -> Iterator[Finding]:
 def built_here(plan: Plan) -> Iterator[Finding]:
     s = plan.settings
     asked = {
-        "render.replicas": s.render.replicas or None,
-        "edge.apiKeySecret": s.edge.api_key_secret,
         "edge.certificate": s.edge.certificate if s.platform.kind != "aws" else None,
         "edge.idleTimeoutS": s.edge.idle_timeout_s if s.platform.kind != "aws" else None,
     }

@@ -29,14 +29,17 @@ def _pair(plan: Plan, field: str) -> tuple[Any, Any]:
 
 
 def flag_values(arguments: list[str]) -> dict[str, str]:
-    """`--name value` and `--name=value` of an argument list; a flag without a value is "true"."""
+    """`--name value` and `--name=value` of an argument list; a flag without a value is "true".
+
+    vLLM takes `--block_size` for `--block-size` (vllm 0.32 `utils/argparse_utils.py`), and so is it told here.
+    """
     found: dict[str, str] = {}
     for place, argument in enumerate(arguments):
         if not argument.startswith("--"):
             continue
         name, equals, value = argument.partition("=")
         following = arguments[place + 1] if place + 1 < len(arguments) else "--"
-        found[name] = value if equals else "true" if following.startswith("--") else following
+        found[name.replace("_", "-")] = value if equals else "true" if following.startswith("--") else following
     return found
 
 

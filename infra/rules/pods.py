@@ -19,7 +19,7 @@ def ports_unique(plan: Plan) -> Iterator[Finding]:
     s = plan.settings
     data = max(s.engine_of(tier).parallel.data for tier in s.tiers)
     listeners = {"engine.port": [s.engine.port], "router.port": [s.router.port],
-                 "router.metricsPort": [s.router.metrics_port],
+                 "router.metricsPort": [s.router.metrics_port], "render.port": [s.render.port],
                  "engine.sideChannelPort": list(range(s.engine.side_channel_port, s.engine.side_channel_port + data))}  # fmt: skip
     seen: dict[int, str] = {}
     for key, ports in listeners.items():

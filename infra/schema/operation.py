@@ -1,10 +1,11 @@
-"""How a release is judged, brought out and reached: gate, rollout, edge, and the traffic to plan for."""
+"""How a release is judged, brought out, sized and reached: gate, rollout, autoscale, edge, and the traffic
+to plan for."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from infra.schema.section import NonNegative, Port, Positive, PositiveNumber, Section
 
@@ -27,6 +28,9 @@ class Gate(Section):
     """How long a release may take to get ready; default engine.loadLimitS and 300, at least 900."""
     probe_limit_s: Positive = 300
     """How long the probe may take."""
+    unmeasured: Literal["refuse", "accept-content-only"] = "refuse"
+    """What becomes of a connector whose transfers can't be measured: it is refused, or judged by how many tokens
+    arrived and by its answers alone."""
     on_first_failure: Literal["scale-to-zero", "keep"] = "scale-to-zero"
     """What becomes of a first release that fails: there is none to go back to."""
     retry: NonNegative = 0
@@ -39,6 +43,53 @@ class Rollout(Section):
     strategy: Literal["canary", "swap"] = "canary"
     drain_limit_s: NonNegative = 60
     """How long the old release may finish its requests."""
+
+
+class Bounds(Section):
+    """Fewest and most pods of a tier."""
+
+    min: Positive = 1
+    max: Positive
+
+    @model_validator(mode="after")
+    def in_order(self) -> Bounds:
+        if self.min > self.max:
+            raise ValueError(f"found min {self.min} above max {self.max}; wanted min at most max")
+        return self
+
+
+class Autoscale(Section):
+    """Tiers of the live release that are sized by their own signals; the others keep their `replicas`."""
+
+    prefill: Bounds | None = None
+    decode: Bounds | None = None
+    collocated: Bounds | None = None
+    render: Bounds | None = None
+    ratio_min: PositiveNumber | None = None
+    """Fewest prefill pods a decode pod."""
+    ratio_max: PositiveNumber | None = None
+    """Most prefill pods a decode pod."""
+    targets: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False, strict=False)]] = {}
+    """What a signal shall be per pod, by `tier.signal`, such as `decode.kv_usage: 0.6`; 0 switches it off."""
+    prefill_tokens_per_s: PositiveNumber | None = None
+    """Prompt tokens that one prefill pod computes a second; else learned while it has a queue."""
+    up_window_s: NonNegative = 10
+    """A tier grows to what was asked for throughout this time."""
+    down_window_s: NonNegative = 300
+    """A tier shrinks, a pod at a time, to the most that was asked for in this time."""
+    settle_s: NonNegative = 120
+    """Nothing shrinks for so long after traffic moved to another release."""
+    period_s: Positive = 5
+    image: str | None = None
+    """In place of the engines' image, whose Python it runs on."""
+    cpu: str = "100m"
+    memory: str = "256Mi"
+
+    @property
+    def tiers(self) -> dict[str, Bounds]:
+        """Those that are scaled."""
+        found = {tier: getattr(self, tier) for tier in ("prefill", "decode", "collocated", "render")}
+        return {tier: bounds for tier, bounds in found.items() if bounds}
 
 
 class Edge(Section):

@@ -1,11 +1,12 @@
-"""What is served, and by which tiers: model, engine, prefill, decode, router, render, connector."""
+"""What is served, and by which tiers: model, chat, engine, prefill, decode, router, render, gateway, connector."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from components.serving.connectors.chosen import Chosen
 from infra.schema.section import NonNegative, Port, Positive, PositiveNumber, Quantity, Section, Text
 
 DOWNLOAD_GB_PER_S = 0.25
@@ -15,9 +16,11 @@ S3_GB_PER_S = 1.0
 
 Dtype = Literal["bfloat16", "float16", "float32"]
 KvCacheDtype = Literal["auto", "fp8", "fp8_e4m3", "fp8_e5m2"]
-ConnectorName = Literal[
-    "nixl", "nixl-push", "mooncake", "lmcache", "moriio", "flexkv", "offloading", "multi", "custom"
+InnerName = Literal[
+    "nixl", "nixl-push", "mooncake", "moriio", "mooncake-store", "lmcache", "lmcache-mp", "flexkv", "offloading",
+    "simple-offloading", "custom",
 ]  # fmt: skip
+ConnectorName = Literal[InnerName, "multi"]
 
 
 class Volume(Section):
@@ -198,12 +201,80 @@ class Router(Section):
     drain_s: NonNegative = 45
 
 
+class Chat(Section):
+    """How chats become prompts and answers are parsed: the same in every tier."""
+
+    template: str | None = None
+    """A Jinja file of the project in place of the model's own chat template."""
+    tool_parser: str | None = None
+    """vLLM's parser of tool calls; setting it lets the model choose tools by itself."""
+    reasoning_parser: str | None = None
+    """vLLM's parser that parts reasoning from the answer."""
+
+
+class RenderResources(Resources):
+    cpu: str = "2"
+    memory: str = "4Gi"
+    shm: str = "64Mi"
+
+
 class Render(Section):
     """A CPU tier that renders prompts and parses answers; 0 replicas: the engines do it."""
 
     replicas: NonNegative = 0
-    cpu: str = "2"
-    memory: str = "4Gi"
+    image: str | None = None
+    """In place of `image`; it must hold the same vLLM."""
+    port: Port = 8001
+    workers: Positive = 1
+    """Threads that tokenize in one pod; more pods scale further."""
+    resources: RenderResources = RenderResources()
+    environment: dict[str, str] = {}
+    extra_args: list[str] = []
+    """Arguments for `vllm launch render`, after all others, so that they win."""
+    start_limit_s: Positive = 300
+    """How long loading tokenizer and template may take before a pod is restarted."""
+
+
+class Gateway(Section):
+    """Limits of the gateway, which takes the router's place where there is a render tier."""
+
+    max_in_flight: Positive = 512
+    """Requests that one gateway has in the tiers at a time."""
+    max_queued: NonNegative = 512
+    """Requests that wait for one of those to end; more are refused with 429."""
+    queue_limit_s: PositiveNumber = 30.0
+    """How long a request may wait before it is refused with 429."""
+    body_limit_mib: Positive = 16
+    connection_limit: Positive = 4096
+    """Open connections of one gateway."""
+    request_limit_s: PositiveNumber = 1800.0
+    """How long an answer may take in all."""
+    prefill_limit_s: PositiveNumber = 300.0
+    """How long a prompt may wait for its prefill and take there."""
+    prefill_policy: Literal["least_loaded", "prefix_aware"] = "least_loaded"
+    """`prefix_aware` sends prompts that begin alike to the same prefiller, whose cache has the beginning."""
+
+
+class InnerConnector(Section):
+    """A connector inside `multi`; its name alone will do where it needs no more."""
+
+    name: InnerName
+    options: dict[str, Any] = {}
+    """Its own `kv_connector_extra_config`."""
+    cpu_gib: PositiveNumber | None = None
+    """Host memory that it may fill with KV cache, GiB for one engine with all of its ranks."""
+    module: str | None = None
+    """With `custom`: the Python module that has the class."""
+    class_name: str | None = None
+
+    @property
+    def chosen(self) -> Chosen:
+        return Chosen(self.name, self.options, self.cpu_gib, self.module, self.class_name)
+
+
+def _named(inner: Any) -> Any:
+    """A list of connectors in which a plain name stands for a connector without settings."""
+    return [{"name": one} if isinstance(one, str) else one for one in inner] if isinstance(inner, list) else inner
 
 
 class Connector(Section):
@@ -211,15 +282,27 @@ class Connector(Section):
 
     name: ConnectorName = "nixl"
     backend: Literal["auto", "UCX", "LIBFABRIC"] = "auto"
-    """`auto`: LIBFABRIC on EFA, vLLM's default (UCX) elsewhere."""
+    """NIXL's transport; `auto`: LIBFABRIC on EFA, vLLM's default (UCX) elsewhere."""
     load_failure_policy: Literal["fail", "recompute"] = "fail"
     """What becomes of a request whose KV did not arrive: an error, or a slow answer."""
     options: dict[str, Any] = {}
-    """`kv_connector_extra_config`, on both sides."""
-    inner: list[ConnectorName] = []
-    """With `multi`: the connectors inside, in order."""
+    """`kv_connector_extra_config`, on both sides; with `multi` each connector inside has its own."""
+    cpu_gib: PositiveNumber | None = None
+    """Host memory that offloading may fill with KV cache, GiB for one engine with all of its ranks."""
+    inner: Annotated[
+        list[InnerConnector], BeforeValidator(_named, json_schema_input_type=list[InnerName | InnerConnector])
+    ] = []
+    """With `multi`: the connectors inside, in order; the one between the tiers first."""
     module: str | None = None
-    """With `custom`: the Python module of a connector of your own."""
+    """With `custom`: the Python module of a connector of your own, which the image must hold."""
+    class_name: str | None = None
+    """With `custom`: the connector's class in it."""
+
+    @property
+    def chosen(self) -> Chosen:
+        """As components know it, without the options of a tier."""
+        return Chosen(self.name, self.options, self.cpu_gib, self.module, self.class_name,
+                      tuple(one.chosen for one in self.inner))  # fmt: skip
 
 
 class ImageContents(Section):
@@ -230,3 +313,5 @@ class ImageContents(Section):
     libfabric: str | None = None
     efa: bool | None = None
     """Whether it holds the EFA installer's libfabric; vLLM's own image doesn't."""
+    packages: list[str] | None = None
+    """Python packages beside vLLM's own that connectors need, such as `lmcache`."""

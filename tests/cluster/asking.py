@@ -1,4 +1,4 @@
-"""One question to the front door, as a user asks it, and where tests note what they measured."""
+"""Questions to the front door, as a user asks them; a stack's shape; and where tests note what they measured."""
 
 from __future__ import annotations
 
@@ -9,6 +9,41 @@ import httpx
 
 Record = Callable[[str, object], None]
 """pytest's `record_property`: figures go into `--junitxml` beside the test."""
+
+
+PROMPTS = ("Say hello.", "Name the seven colours of the rainbow, one a line.", "the work of the licensor " * 60)
+Change = Callable[[dict[str, Any]], None]
+
+
+def shaped(topology: str, render: int) -> Change:
+    """A topology with so many render pods."""
+
+    def change(settings: dict[str, Any]) -> None:
+        settings["splitserve:topology"] = topology
+        settings["splitserve:note"] = f"{topology}, render {render}"
+        if render:
+            settings["splitserve:render"] = {"replicas": render} | RENDER_ON_TWO_CORES
+
+    return change
+
+
+RENDER_ON_TWO_CORES: dict[str, Any] = {
+    "resources": {"cpu": "100m", "memory": "2Gi"},
+    "environment": {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"},
+}
+
+
+def greedy(outputs: dict[str, Any]) -> list[str]:
+    """What the stack says to PROMPTS at temperature 0."""
+    return [text for prompt in PROMPTS if (text := _said(outputs, prompt))]
+
+
+def _said(outputs: dict[str, Any], prompt: str) -> str:
+    body = {"model": outputs["model"], "messages": [{"role": "user", "content": prompt}], "max_tokens": 12,
+            "temperature": 0}  # fmt: skip
+    reply = httpx.post(f"{outputs['endpoint']}/v1/chat/completions", json=body, timeout=60, trust_env=False)
+    assert reply.status_code == 200, reply.text
+    return reply.json()["choices"][0]["message"]["content"]
 
 
 def answer(outputs: dict[str, Any]) -> dict[str, Any]:

@@ -1,26 +1,19 @@
-"""The other topologies and ways to name a cluster, each deployed and asked."""
+"""Ways to name a cluster, and every topology, each deployed, gated and asked.
+
+The topologies come last and end with `render+prefill-decode`, which test_topologies_gateway.py goes on with.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from infra.image import LOCAL_IMAGE
-from tests.cluster.asking import answer
+from tests.cluster.asking import greedy, shaped
 from tools.cache import CHECKOUT
 from tools.deployment import Deployment
-
-
-def test_collocated_goes_live_without_a_transfer_and_answers(live: Deployment) -> None:
-    def collocated(settings: dict[str, Any]) -> None:
-        settings["splitserve:topology"] = "collocated"
-
-    finished = live.up(collocated)
-    assert finished.code == 0, finished.text
-    outputs = live.outputs()
-    assert (outputs["verdict"], outputs["gate"]["verdict"]["cause"]) == ("pass", "collocated")
-    assert outputs.get("kvTransferMs") is None
-    assert answer(outputs)["usage"]["completion_tokens"] > 0
 
 
 def test_another_kubeconfig_of_the_same_cluster_replaces_nothing(live: Deployment, tmp_path: Path) -> None:
@@ -56,3 +49,49 @@ def test_a_namespace_of_somebody_else_is_left_alone(live: Deployment) -> None:
     assert "platform.namespace: found `kube-system`, which belongs to somebody else" in finished.text
     assert "Traceback" not in finished.text
     assert live.outputs() == before
+
+
+SHAPES: dict[str, tuple[str, int]] = {
+    "prefill-decode": ("prefill-decode", 0),
+    "collocated": ("collocated", 0),
+    "render+collocated": ("collocated", 1),
+    "render+prefill-decode": ("prefill-decode", 1),
+}
+"""Topology and render replicas."""
+
+
+@pytest.fixture(scope="module")
+def said() -> dict[str, list[str]]:
+    """What each topology said to the same prompts."""
+    return {}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_each_topology_is_a_release_that_says_what_the_others_say(
+    live: Deployment, said: dict[str, list[str]], shape: str
+) -> None:
+    before = live.outputs()["live"]
+    finished = live.up(shaped(*SHAPES[shape]))
+    assert finished.code == 0, finished.text
+    outputs = live.outputs()
+    topology, render = SHAPES[shape]
+    assert outputs["live"] != before
+    assert (outputs["verdict"], outputs.get("kvTransferMs") is None) == ("pass", topology == "collocated")
+    assert set(outputs["ledger"]["live"]["release"]["pods"]) >= {"render"} if render else True
+    found = outputs["gate"]["evidence"].get("render")
+    assert (found is not None and [pod["equal"] for pod in found["pods"]] == [True]) if render else found is None
+    said[shape] = greedy(outputs)
+    assert said[shape] == next(iter(said.values()))
+
+
+def test_a_render_tier_that_does_not_start_is_taken_back(live: Deployment) -> None:
+    def stops(settings: dict[str, Any]) -> None:
+        shaped(*SHAPES["render+prefill-decode"])(settings)
+        settings["splitserve:render"]["extraArgs"] = ["--no-such-argument"]
+
+    before = live.outputs()
+    finished = live.up(stops)
+    assert finished.code == 1
+    assert "not-ready" in finished.text and "no-such-argument" in finished.text
+    assert live.outputs()["live"] == before["live"]
+    assert greedy(live.outputs())

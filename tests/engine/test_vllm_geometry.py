@@ -7,25 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from components.hardware.known_models import known_model, known_models
 from tools.cache import cache
-from tools.localcluster.vllm.environment import PYTHON
+from tools.localcluster.vllm.environment import python_of_vllm
 
 HERE = Path(__file__).resolve().parent
 RECORD = HERE.parent / "data/vllm-0.32-kv-cache.jsonl"
-
-
-def python_of_vllm() -> str:
-    """The Python that vLLM's environment is built for."""
-    running = "{}.{}".format(*sys.version_info[:2])
-    found = sys.executable if running == PYTHON else shutil.which(f"python{PYTHON}")
-    assert found, f"vLLM's environment is for Python {PYTHON}, and there is none on PATH"
-    return found
 
 
 def test_vllm_states_the_kv_cache_of_every_model_as_recorded(tmp_path: Path) -> None:

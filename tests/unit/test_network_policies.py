@@ -10,13 +10,15 @@ from components.serving.labels import pod_labels
 from components.serving.network_policies import NetworkPoliciesArgs, policies
 from tests.unit.test_nodes import wrong_fields
 
-ENGINE, ROUTER, ROUTER_METRICS, SIDE_CHANNEL = 8000, 8080, 9090, 5600
-SPECS = policies(NetworkPoliciesArgs("splitserve", ENGINE, ROUTER, ROUTER_METRICS))
+ENGINE, ROUTER, ROUTER_METRICS, SIDE_CHANNEL, RENDER_PORT = 8000, 8080, 9090, 5600, 8001
+SPECS = policies(NetworkPoliciesArgs("splitserve", ENGINE, ROUTER, ROUTER_METRICS, RENDER_PORT))
 
 Labels = dict[str, str] | None
 OUTSIDE: Labels = None
 """A pod of another namespace, or no pod at all: a node, a load balancer, the API server's proxy."""
-PREFILL, DECODE, COLLOCATED, FRONT = (pod_labels("r1", t) for t in ("prefill", "decode", "collocated", "router"))
+PREFILL, DECODE, COLLOCATED, FRONT, RENDER = (
+    pod_labels("r1", tier) for tier in ("prefill", "decode", "collocated", "router", "render")
+)
 STRANGER: Labels = {"app": "a-pod-of-somebody-in-the-namespace"}
 PROBE: Labels = {"app.kubernetes.io/managed-by": "splitserve", "app.kubernetes.io/component": "probe"}
 """As components/release/probe_job.py labels its pods."""
@@ -86,3 +88,9 @@ def test_nobody_reaches_other_ports_of_the_router_or_other_pods() -> None:
     for source in (OUTSIDE, STRANGER, PREFILL):
         assert not reaches(source, FRONT, 22)
         assert STRANGER is not None and not reaches(source, STRANGER, ROUTER)
+
+
+def test_the_gateway_the_probe_and_scrapers_reach_the_render_tier_and_nothing_else_of_it() -> None:
+    assert all(reaches(source, RENDER, RENDER_PORT) for source in (FRONT, PROBE, OUTSIDE))
+    assert not reaches(OUTSIDE, RENDER, SIDE_CHANNEL)
+    assert not reaches(STRANGER, RENDER, ENGINE + 1000)

@@ -9,6 +9,7 @@ import pytest
 
 from components.release import probe
 from components.release.evidence import read_evidence
+from components.serving.connectors.nixl import PULL, PUSH
 
 PAGES = Path(__file__).parent / "scrapes"
 
@@ -61,19 +62,21 @@ class FakeEngine:
 class FakeClient:
     def __init__(self, engines: dict[str, FakeEngine]) -> None:
         self.engines = engines
+        self.ids: list[str | None] = []
 
     def get(self, url: str) -> str:
         return self.engines[url.removesuffix("/metrics")].page()
 
-    def post(self, url: str, body: dict[str, Any]) -> dict[str, Any]:
+    def post(self, url: str, body: dict[str, Any], headers: dict[str, str]) -> dict[str, Any]:
+        self.ids.append(headers.get("X-Request-Id"))
         return self.engines[url.removesuffix("/v1/completions")].answer(body)
 
 
 PAIR = ({"name": "p", "url": "http://p"}, {"name": "d", "url": "http://d"})
 PLAN = {
-    "pairs": [PAIR], "router": None, "model": "m", "vocabulary": 2048, "prompt_tokens": 64,
+    "pairs": [PAIR], "router": None, "render": [], "reference": "http://p", "model": "m", "vocabulary": 2048, "prompt_tokens": 64,
     "answer_tokens": 4, "samples": 2, "age": {"mode": "off", "limit_s": 0}, "max_model_len": 256,
-    "request_limit_s": 5,
+    "request_limit_s": 5, "measurement": PULL.measurement.to_json(),
 }  # fmt: skip
 
 
@@ -81,7 +84,7 @@ PLAN = {
 def run(monkeypatch: pytest.MonkeyPatch) -> Any:
     def run(decode: FakeEngine) -> Any:
         client = FakeClient({"http://p": FakeEngine(0), "http://d": decode})
-        monkeypatch.setattr(probe, "Client", lambda _limit: client)
+        monkeypatch.setattr(probe, "Client", lambda *_: client)
         monkeypatch.setattr(probe, "SETTLE_LIMIT_S", 0.0)
         return read_evidence(probe.probe(PLAN)).pairs[0]
 
@@ -127,6 +130,26 @@ def test_a_decoder_that_is_never_alone_can_not_be_measured(run: Any) -> None:
     assert pair.fresh == []
 
 
+def test_what_is_pushed_is_counted_where_it_is_sent_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The prefiller owns a push's series, either side may count a failure, and both legs have one id."""
+    prefill, decode = FakeEngine(moves=0), FakeEngine(moves=512)
+    prefill.failed, sent = 2, decode.answer
+
+    def answer(body: dict[str, Any]) -> dict[str, Any]:
+        reply = sent(body)
+        prefill.transfers, prefill.bytes = decode.transfers, decode.bytes
+        return reply
+
+    client = FakeClient({"http://p": prefill, "http://d": decode})
+    plan = PLAN | {"measurement": PUSH.measurement.to_json()}
+    monkeypatch.setattr(decode, "answer", answer)
+    found = probe.sample(client, plan, PAIR, set())
+    assert (found["bytes"], found["external_tokens"], found["failed"]) == (512, 64, 0)
+    first, second, _ = client.ids
+    assert first and first == second
+    assert probe.failed_transfers(client, plan, PAIR) == 2
+
+
 def test_metrics_are_summed_over_the_label_sets_that_match() -> None:
     series = probe.parse_metrics('a{x="1",y="2"} 3\na{x="2"} 4\n# a comment\nb 5e-1\n')
     assert probe.total(series, "a") == 7
@@ -144,3 +167,53 @@ def test_a_real_decoders_page_is_read() -> None:
 
 def test_two_prompts_share_no_beginning() -> None:
     assert probe.random_prompt(PLAN, 64)[:8] != probe.random_prompt(PLAN, 64)[:8]
+
+
+class RenderClient:
+    """Tiers that render: an answer by URL. What a test leaves out answers as the engine does."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+
+    def post(self, url: str, body: dict[str, Any], headers: dict[str, str] | None = None) -> Any:
+        host, _, path = url.removeprefix("http://").partition("/v1/")
+        answer = self.answers.get(host, self.answers["engine"])
+        if path.startswith("chat") and answer.get("no_template"):
+            raise probe.CannotMeasure(f"{url} answered 400: no chat template")
+        if answer.get("error"):
+            raise probe.CannotMeasure(answer["error"])
+        if path.endswith("/render"):
+            rendered = {"token_ids": answer.get("tokens", [1, 2, 3])}
+            return rendered if path.startswith("chat") else [rendered]
+        text = answer.get("text", "yes")
+        choice = {"message": {"content": text}} if path.startswith("chat") else {"text": text}
+        return {"choices": [choice], "usage": {"prompt_tokens": answer.get("length", 3)}}
+
+
+RENDER_PLAN = PLAN | {
+    "router": "http://router", "reference": "http://engine",
+    "render": [{"name": "r0", "url": "http://r0"}, {"name": "r1", "url": "http://r1"}],
+}  # fmt: skip
+
+
+def rendered(**answers: Any) -> dict[str, Any]:
+    return probe.check_render(RenderClient(**({"engine": {}} | answers)), RENDER_PLAN)
+
+
+@pytest.mark.parametrize("engine", [{}, {"no_template": True}], ids=["chats", "a-model-without-a-template"])
+def test_a_render_tier_that_makes_the_engines_prompts_is_found_equal(engine: dict[str, Any]) -> None:
+    found = rendered(engine=engine)
+    assert [(pod["name"], pod["equal"]) for pod in found["pods"]] == [("r0", True), ("r1", True)]
+    assert found["answers"] == [{"router": "yes", "engine": "yes", "router_tokens": 3, "engine_tokens": 3}] * 3
+    assert found["error"] is None
+
+
+def test_every_render_pod_is_asked_and_told_apart() -> None:
+    found = rendered(r0={"error": "does not answer"}, r1={"tokens": [1, 2]})
+    assert [(pod["equal"], pod["error"]) for pod in found["pods"]] == [(False, "does not answer"), (False, None)]
+
+
+def test_other_answers_through_the_router_are_kept_beside_the_engines_own() -> None:
+    found = rendered(router={"text": "no", "length": 5})
+    assert found["answers"][0] == {"router": "no", "engine": "yes", "router_tokens": 5, "engine_tokens": 3}
+    assert rendered(router={"error": "router answered 502"})["error"] == "router answered 502"

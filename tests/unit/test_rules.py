@@ -10,6 +10,9 @@ import pytest
 from infra.rules.all_rules import check, rules
 from infra.rules.rule_table import rule_table
 from tests.unit.plans import ROOT, changed, errors, found, make_plan, prod, stack_values
+from tests.unit.test_autoscaling import FAULTS as AUTOSCALE_FAULTS
+from tests.unit.test_rules_chat import FAULTS as CHAT_FAULTS
+from tests.unit.test_rules_connector import FAULTS as CONNECTOR_FAULTS
 from tests.unit.test_rules_network import FAULTS as NETWORK_FAULTS
 
 Change = tuple[str, Any]
@@ -162,7 +165,9 @@ FAULTS: dict[str, tuple[str, list[Change], str]] = {
     "a_cache_that_holds_no_prompt": (
         "cache-holds-a-prompt", [("engine.gpuBlocks", 200)], "engine.gpuBlocks (prefill): found 200, wanted at least 257"),
     "a_connector_that_is_not_built": ("connector-built", [("connector.name", "mooncake")], "wanted one of: nixl"),
-    "a_tier_that_is_not_built": ("built-here", [("render.replicas", 2)], "this version does not deploy it yet"),
+    "an_edge_that_is_not_built": (
+        "built-here", [("platform", stack_values("onprem")["platform"]), ("edge.idleTimeoutS", 400)],
+        "this version does not deploy it yet"),
     "an_image_that_is_not_named": ("image-named", [("image", None)], "image: found nothing"),
     "a_probe_longer_than_the_model_takes": (
         "probe-in-length", [("gate.promptTokens", 40_000)], "found 40000 (+ 8 for the answer), wanted at most 32760"),
@@ -180,8 +185,14 @@ def test_a_plan_with_the_fault_is_told_so(fault: str) -> None:
 def test_every_rule_has_a_test_that_breaks_it() -> None:
     elsewhere = {"hybrid-equal-tp", "hybrid-state-layout", "gpus-shared", "geometry-known", "transfer-in-limit",
                  "aged-transfer-in-limit", "efa-self-rules", "tiers-reach-each-other", "interfaces-known",
-                 "dra-efa-whole", "layers-possible", "cluster-stack-named", "settings-of-the-layer"}  # fmt: skip
-    tables = [*FAULTS.values(), *NETWORK_FAULTS.values()]
+                 "connector-window-memory", "connector-hybrid", "dra-efa-whole", "layers-possible", "cluster-stack-named", "settings-of-the-layer"}  # fmt: skip
+    tables = [
+        *FAULTS.values(),
+        *NETWORK_FAULTS.values(),
+        *CHAT_FAULTS.values(),
+        *AUTOSCALE_FAULTS.values(),
+        *CONNECTOR_FAULTS.values(),
+    ]
     assert {rule.id for rule in rules()} == {rule for rule, _, _ in tables} | elsewhere
 
 

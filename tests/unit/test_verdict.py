@@ -113,6 +113,64 @@ def test_a_collocated_release_whose_router_was_never_asked_does_not_pass() -> No
     assert judge(Evidence(), replace(LIMITS, collocated=True)).outcome == "inconclusive"
 
 
+UNSEEN = replace(GOOD, ms=None, post_ms=None, bytes=None, descriptors=None, transfers=None, failed=None)
+
+
+@pytest.mark.parametrize(
+    ("sample", "accept", "outcome", "cause"),
+    [
+        (UNSEEN, True, "pass", "content-only"),
+        (UNSEEN, False, "inconclusive", "unmeasurable"),
+        (replace(UNSEEN, external_tokens=100), True, "fail", "never-disaggregated"),
+        (replace(UNSEEN, external_tokens=None), True, "fail", "never-disaggregated"),
+        (replace(UNSEEN, answer="other"), True, "fail", "wrong-answer"),
+        (replace(UNSEEN, prefill_tokens=0), True, "fail", "prefill-not-served"),
+    ],
+)
+def test_what_can_not_be_measured_passes_on_its_content_alone_and_only_where_that_is_accepted(
+    sample: Sample, accept: bool, outcome: str, cause: str
+) -> None:
+    limits = replace(LIMITS, unmeasured="can't be measured, because nobody counts", accept_unmeasured=accept)
+    verdict = judge(evidence([sample, sample], [sample]), limits)
+    assert (verdict.outcome, verdict.cause) == (outcome, cause)
+    assert verdict.kv_transfer_ms is None
+    assert accept or "nobody counts" in verdict.message
+
+
+def test_a_connector_that_moves_whole_blocks_alone_is_expected_to() -> None:
+    cut = replace(GOOD, tokens=TOKENS + BLOCK - 1)
+    assert judge(evidence([cut], [cut]), replace(LIMITS, whole_blocks=True)).outcome == "pass"
+    assert judge(evidence([cut], [cut]), replace(LIMITS, block_size=BLOCK)).outcome == "pass"  # 3 % less
+
+
+EQUAL = {"name": "render-a", "equal": True, "error": None}
+SAID = {"router": "yes", "engine": "yes", "router_tokens": 9, "engine_tokens": 9}
+RENDERED: dict[str, Any] = {"pods": [EQUAL], "answers": [SAID] * 3, "error": None}
+
+
+@pytest.mark.parametrize(
+    ("render", "cause"),
+    [
+        (RENDERED, "fast"),
+        (RENDERED | {"answers": [SAID, SAID, SAID | {"router": "a near tie"}]}, "fast"),
+        (None, "render-not-asked"),
+        (RENDERED | {"pods": []}, "render-not-asked"),
+        (RENDERED | {"answers": []}, "render-not-asked"),
+        (RENDERED | {"error": "http://router answered 502"}, "render-failed"),
+        (RENDERED | {"pods": [EQUAL, EQUAL | {"error": "does not answer"}]}, "render-failed"),
+        (RENDERED | {"pods": [EQUAL, EQUAL | {"name": "render-b", "equal": False}]}, "render-differs"),
+        (RENDERED | {"answers": [SAID, SAID, SAID | {"router_tokens": 11}]}, "render-differs"),
+        (RENDERED | {"answers": [SAID | {"router": "no"}] * 2 + [SAID]}, "render-differs"),
+    ],
+)
+def test_a_render_tier_passes_only_where_it_says_what_an_engine_says(render: Any, cause: str) -> None:
+    found = judge(evidence([GOOD, GOOD], render=render), replace(LIMITS, render=True))
+    assert found.cause == cause
+    assert found.outcome == {"fast": "pass", "render-not-asked": "inconclusive"}.get(cause, "fail")
+    collocated = judge(Evidence(router=ROUTER, render=render), replace(LIMITS, collocated=True, render=True))
+    assert collocated.cause == ("collocated" if cause == "fast" else cause)
+
+
 def test_a_transfer_within_the_limit_but_far_off_the_expectation_fails_where_a_ratio_is_set() -> None:
     strict = replace(LIMITS, max_ratio=3.0, expected_ms=10.0)
     verdict = judge(evidence([GOOD]), strict)

@@ -35,6 +35,15 @@ SPINS = (
 )
 
 
+def python_of_vllm() -> str:
+    """A Python of the host that the environment can run on. Raises StepFailed."""
+    running = "{}.{}".format(*sys.version_info[:2])
+    found = sys.executable if running == PYTHON else shutil.which(f"python{PYTHON}")
+    if found is None:
+        raise StepFailed(f"vLLM's environment is for Python {PYTHON}, and there is none on PATH")
+    return found
+
+
 def recipe() -> str:
     """What, beside the lock file, decides the environment."""
     return repr((PYTHON, VERSION, COMPILED, SPINS))
