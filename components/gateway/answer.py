@@ -103,11 +103,15 @@ def _touch_completion(job: Job, sample: Sample, engine: dict[str, Any], choice: 
 
 
 def trim_logprobs(job: Job, choice: dict[str, Any]) -> None:
-    """The engine's token protocol sends at least one candidate; the chat API sends `top_logprobs` of them."""
+    """The engine's token protocol sends at least one candidate; the chat API sends `top_logprobs` of them.
+    It sends a token without text with no bytes, where /derender says nothing of them."""
     most = job.body.get("top_logprobs") or 0
     for entry in (choice.get("logprobs") or {}).get("content") or []:
         if most >= 0:
             entry["top_logprobs"] = entry["top_logprobs"][:most]
+        for token in (entry, *entry["top_logprobs"]):
+            if token.get("bytes") is None:
+                token["bytes"] = list(token["token"].encode())
 
 
 async def all_of(work: list[Coroutine[Any, Any, Any]]) -> list[Any]:

@@ -45,8 +45,11 @@ class Derender:
             body = {"generate_responses": responses, "prompt_token_ids": ids, "prompt_tokens": [len(i) for i in ids]}
         return await self._call(job, {"stream": False, **body})
 
-    async def chunk(self, job: Job, sample: Sample, piece: dict[str, Any], state: Any) -> tuple[dict[str, Any], Any]:
-        """One choice's tokens of a stream. Returns the written choice (with `delta` or `text`) and the next state."""
+    async def chunk(
+        self, job: Job, sample: Sample, piece: dict[str, Any], state: Any, generated: list[int]
+    ) -> tuple[dict[str, Any], Any]:
+        """One choice's tokens of a stream; `generated` are all that the engine made, those that are not shown too.
+        Returns the written choice (with `delta` or `text`) and the next state."""
         tokens = sample.token_ids
         if not self._parsers:
             tokens = tokens[-SEED_TOKENS:] if state is None else []
@@ -58,7 +61,19 @@ class Derender:
         }
         answer = await self._call(job, body)
         choices = answer["chunk"]["choices"]
-        return (choices[0] if choices else {}) | {"model": answer["chunk"].get("model")}, answer["stream_state"]
+        written = (choices[0] if choices else {}) | {"model": answer["chunk"].get("model")}
+        if job.kind == "chat" and piece.get("logprobs") and not written.get("logprobs"):
+            written["logprobs"] = await self._logprobs(job, sample, generated, piece["logprobs"])
+        return written, answer["stream_state"]
+
+    async def _logprobs(self, job: Job, sample: Sample, generated: list[int], logprobs: Any) -> Any:
+        """A piece's log-probabilities in words: with a parser a stream is derendered without them, and plain
+        vLLM streams them all the same. What its parser makes of the piece is not read."""
+        prompt = sample.token_ids[-1:]
+        choice = {"index": 0, "token_ids": generated, "logprobs": logprobs, "finish_reason": "length"}
+        response = {"request_id": job.answer_id, "choices": [choice], "prompt_token_ids": prompt}
+        body = {"stream": False, "generate_response": response, "prompt_token_ids": prompt, "prompt_tokens": 1}
+        return (await self._call(job, body))["choices"][0].get("logprobs")
 
     async def _call(self, job: Job, body: dict[str, Any]) -> Any:
         request = _read_by_parsers(job) if self._parsers or not body["stream"] else None

@@ -82,7 +82,7 @@ class Streamed:
         choice.tokens += len(piece["token_ids"])
         choice.finished = piece["finish_reason"] is not None
         shown = piece | {"token_ids": spoken(piece, include_stop=job.include_stop)}
-        written, choice.state = await self._derender.chunk(job, sample, shown, choice.state)
+        written, choice.state = await self._derender.chunk(job, sample, shown, choice.state, piece["token_ids"])
         self._model = self._model or written.get("model")
         made = {"index": sample.first + piece["index"]}
         made |= self._chat(choice, piece, written) if job.kind == "chat" else self._text(sample, choice, piece, written)

@@ -204,7 +204,8 @@ class Render(Tier):
         for choice in chunk["choices"]:
             tokens = choice["token_ids"] or []
             made: dict[str, Any] = {
-                "index": choice["index"], "logprobs": spelled(choice.get("logprobs")), "token_ids": None,
+                "index": choice["index"], "token_ids": None,
+                "logprobs": None if chat and self.parsers else spelled(choice.get("logprobs")),
                 "finish_reason": choice["finish_reason"], "stop_reason": choice["stop_reason"],
             }  # fmt: skip
             if chat:

@@ -237,6 +237,14 @@ async def test_derender_is_not_sent_the_conversation_with_each_chunk(s: Stand) -
     assert all(body["chat_request"]["messages"] == [{"role": "user", "content": ""}] for body in sent)
 
 
+@on_a_stand(engine={"reply": "ab"}, parsers=True)
+async def test_logprobs_are_streamed_where_derender_leaves_them_out(s: Stand) -> None:
+    """With a parser its chunks have none; plain vLLM's have."""
+    events = await s.events("/v1/chat/completions", CHAT | {"logprobs": True})
+    streamed = [x for e in events[:-1] for c in e["choices"] for x in (c["logprobs"] or {}).get("content", [])]
+    assert [entry["token"] for entry in streamed] == ["a", "b", ""]
+
+
 @pytest.mark.parametrize(("asked", "shown"), [({"top_logprobs": 2}, 2), ({}, 0)])
 @on_a_stand(engine={"reply": "ab"})
 async def test_logprobs_show_as_many_candidates_as_were_asked_for(s: Stand, asked: Any, shown: int) -> None:
