@@ -36,6 +36,7 @@ def flags(settings: Settings) -> tuple[str, ...]:
         "--engine-port": str(settings.engine.port),
         "--render-port": str(settings.render.port),
         "--period-s": str(autoscale.period_s),
+        "--average-s": str(autoscale.average_s),
         "--up-window-s": str(autoscale.up_window_s),
         "--down-window-s": str(autoscale.down_window_s),
         "--down-step-window-s": str(autoscale.down_window_s),

@@ -4,9 +4,12 @@ a prefill pod can do. Times are seconds of one monotonic clock, given by the cal
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
 
 from .signals import Page, Sample
 
+GAUGES = ("running", "waiting", "queue", "kv_usage", "kv_usage_max")
 SATURATED_INTERVALS = 60
 FEWEST_SATURATED = 6
 """Half a minute at the default period: one interval alone says little, since vLLM counts a prompt's tokens
@@ -69,10 +72,11 @@ class TierHistory:
 
 
 class PodHistory:
-    """The pages of one pod within the rate window."""
+    """The pages of one pod within the rate window. Gauges are averaged over the last `average_s`: a queue that
+    fills and empties with each batch says at one moment nothing of the load."""
 
-    def __init__(self, window_s: float) -> None:
-        self._window_s = window_s
+    def __init__(self, window_s: float, average_s: float = 0.0) -> None:
+        self._window_s, self._average_s = window_s, average_s
         self._pages: deque[tuple[float, Page]] = deque()
 
     def add(self, now: float, page: Page) -> Sample | None:
@@ -87,7 +91,18 @@ class PodHistory:
 
     def sample(self) -> Sample:
         first, last = self._pages[0], self._pages[-1]
-        return Sample(last[1], first[1], last[0] - first[0])
+        recent = [page for taken, page in self._pages if last[0] - taken <= self._average_s]
+        return Sample(averaged(recent), first[1], last[0] - first[0])
+
+
+def averaged(pages: Sequence[Page]) -> Page:
+    """The newest page with its gauges averaged over all of them."""
+
+    def mean(figure: str) -> float | None:
+        values = [value for page in pages if (value := getattr(page, figure)) is not None]
+        return sum(values) / len(values) if values else None
+
+    return replace(pages[-1], **{figure: mean(figure) for figure in GAUGES})
 
 
 def _restarted(before: Page, after: Page) -> bool:

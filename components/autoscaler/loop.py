@@ -91,7 +91,9 @@ class Autoscaler:
         for tier, pods in tiers.items():
             for pod in pods:
                 if page := pages.get(pod.uid):
-                    history = self._pods.setdefault(pod.uid, PodHistory(self._settings.rate_window_s))
+                    history = self._pods.setdefault(
+                        pod.uid, PodHistory(self._settings.rate_window_s, self._settings.average_s)
+                    )
                     interval = history.add(now, page)
                     if interval and tier == "prefill":
                         self._capacity.observe(interval)

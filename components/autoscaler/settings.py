@@ -40,6 +40,7 @@ class Settings:
     ratio_max: float = 0.0
     settle_s: float = 120.0
     rate_window_s: float = 60.0
+    average_s: float = 15.0
     prefill_tokens_per_s: float = 0.0
     dry_run: bool = False
     kubernetes_url: str = "https://kubernetes.default.svc"
@@ -76,6 +77,7 @@ HELP = {
     "ratio_max": "most prefill pods per decode pod; 0: no bound",
     "settle_s": "nothing is lowered for so long after traffic moved to another release",
     "rate_window_s": "time over which rates and latency percentiles are taken",
+    "average_s": "time over which queues, running requests and cache use are averaged; 0: the last look alone",
     "prefill_tokens_per_s": "prompt tokens that one prefill pod computes a second; 0: learned while it has a queue",
     "dry_run": "decide, log and export, but change nothing",
     "kubernetes_url": "API server",
@@ -162,7 +164,15 @@ def faults_of(settings: Settings) -> list[str]:
     for name in ("period_s", "scrape_limit_s", "call_limit_s", "rate_window_s", "up_step", "down_step"):
         if getattr(settings, name) <= 0:
             faults.append(f"--{name.replace('_', '-')}: found {getattr(settings, name)}, wanted more than 0")
-    for name in ("tolerance", "up_window_s", "down_window_s", "up_step_window_s", "down_step_window_s", "settle_s"):
+    for name in (
+        "tolerance",
+        "up_window_s",
+        "down_window_s",
+        "up_step_window_s",
+        "down_step_window_s",
+        "settle_s",
+        "average_s",
+    ):
         if getattr(settings, name) < 0:
             faults.append(f"--{name.replace('_', '-')}: found {getattr(settings, name)}, wanted 0 or more")
     if settings.rate_window_s < 2 * settings.period_s:

@@ -70,7 +70,13 @@ class Derender:
         """A piece's log-probabilities in words: with a parser a stream is derendered without them, and plain
         vLLM streams them all the same. What its parser makes of the piece is not read."""
         prompt = sample.token_ids[-1:]
-        choice = {"index": 0, "token_ids": generated, "logprobs": logprobs, "finish_reason": "length"}
+        choice = {
+            "index": 0,
+            "token_ids": generated,
+            "logprobs": logprobs,
+            "finish_reason": "length",
+            "stop_reason": None,
+        }
         response = {"request_id": job.answer_id, "choices": [choice], "prompt_token_ids": prompt}
         body = {"stream": False, "generate_response": response, "prompt_token_ids": prompt, "prompt_tokens": 1}
         return (await self._call(job, body))["choices"][0].get("logprobs")

@@ -73,6 +73,8 @@ class Autoscale(Section):
     """What a signal shall be per pod, by `tier.signal`, such as `decode.kv_usage: 0.6`; 0 switches it off."""
     prefill_tokens_per_s: PositiveNumber | None = None
     """Prompt tokens that one prefill pod computes a second; else learned while it has a queue."""
+    average_s: NonNegative = 15
+    """Queues and cache use are averaged over this time: at one moment they say little of the load."""
     up_window_s: NonNegative = 10
     """A tier grows to what was asked for throughout this time."""
     down_window_s: NonNegative = 300

@@ -16,9 +16,9 @@ from tests.cluster.asking import Record, shaped
 from tools.client import Counts, StreamingClient
 from tools.deployment import Deployment
 
-GROWN_LIMIT_S = 180
+GROWN_LIMIT_S = 240
 SHRUNK_LIMIT_S = 120
-STREAMS = 6
+STREAMS = 10
 PROMPT_WORDS = 700
 """About 1,400 tokens of the tiny model: all prefill, with an answer of one token."""
 

@@ -235,7 +235,7 @@ class Rounds:
 
 
 PLAIN = ["--tier", "prefill=1:4", "--tier", "decode=1:4", "--namespace", "serving", "--service-account", "/nowhere",
-         "--settle-s", "0", "--down-window-s", "60", "--down-step-window-s", "30"]  # fmt: skip
+         "--settle-s", "0", "--average-s", "0", "--down-window-s", "60", "--down-step-window-s", "30"]  # fmt: skip
 
 
 def play(fake: FakeCluster, scene: Callable[[Rounds], Awaitable[None]], *flags: str) -> None:

@@ -148,3 +148,12 @@ def test_flags_become_settings() -> None:
 def test_flags_that_can_not_work_are_refused_with_the_way_out(flags: list[str], words: str) -> None:
     with pytest.raises(SystemExit, match=words):
         parse(flags)
+
+
+def test_a_gauge_is_averaged_over_its_window_and_a_counter_is_not() -> None:
+    history = PodHistory(60.0, average_s=10.0)
+    for now, queue in ((0.0, 100.0), (5.0, 0.0), (10.0, 4.0), (15.0, 2.0)):
+        history.add(now, Page(queue=queue, kv_usage=queue / 100, computed_tokens=now * 10))
+    sample = history.sample()
+    assert (sample.last.queue, sample.last.kv_usage) == pytest.approx((2.0, 0.02))
+    assert (sample.last.computed_tokens, sample.seconds) == (150.0, 15.0)
