@@ -1,6 +1,6 @@
 """Ways to name a cluster, and every topology, each deployed, gated and asked.
 
-The topologies come last and end with `render+prefill-decode`, which test_topologies_gateway.py goes on with.
+The topologies come last; test_topologies_gateway.py and test_topologies_scaled.py go on from there.
 """
 
 from __future__ import annotations
