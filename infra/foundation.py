@@ -20,7 +20,7 @@ from components.serving.front_door import RouterAccess
 from components.serving.labels import MANAGED_BY, OWNER_LABEL
 from components.serving.network_policies import NetworkPolicies, NetworkPoliciesArgs
 from infra import preflight
-from infra.autoscaling import autoscaler_args
+from infra.autoscaler_arguments import autoscaler_args
 from infra.node_plugins import device_claims, rdma_counters
 from infra.plan import Plan
 

@@ -16,8 +16,7 @@ from urllib3.exceptions import HTTPError
 from urllib3.util.retry import Retry
 
 from components.release.cluster import Access, Cluster, ClusterFault, record_name
-from components.serving.front_door import SERVICE
-from components.serving.labels import NO_RELEASE, OWNER_LABEL, RELEASE_LABEL
+from components.serving.labels import NO_RELEASE, OWNER_LABEL, RELEASE_LABEL, SERVICE
 from infra.schema.platform import Platform
 from infra.settings import SettingsError
 

@@ -14,8 +14,7 @@ from urllib3.exceptions import HTTPError
 
 from components.bench.job_spec import LABEL
 from components.release.cluster import CALL_LIMIT_S, Cluster, ClusterFault, call
-from components.serving.front_door import SERVICE
-from components.serving.labels import NO_RELEASE, RELEASE_LABEL
+from components.serving.labels import NO_RELEASE, RELEASE_LABEL, SERVICE
 
 POLL_S = 1.0
 SCHEDULE_LIMIT_S = 60

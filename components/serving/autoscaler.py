@@ -15,8 +15,7 @@ import pulumi_kubernetes as k8s
 
 from components.autoscaler.packed import packed
 from components.serving import pod
-from components.serving.front_door import SERVICE
-from components.serving.labels import MANAGED_BY
+from components.serving.labels import MANAGED_BY, SERVICE
 from components.serving.release_files import encoded
 from components.serving.spec import PodPlacement, ResourceSpec
 from components.serving.workloads import SKIP_AWAIT

@@ -8,11 +8,9 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.serving.labels import MANAGED_BY, NO_RELEASE, RELEASE_LABEL, TIER_LABEL
+from components.serving.labels import MANAGED_BY, NO_RELEASE, RELEASE_LABEL, SERVICE, TIER_LABEL
 from components.serving.router import SERVICE_ACCOUNT
 from components.serving.workloads import SKIP_AWAIT
-
-SERVICE = "splitserve"
 
 
 @dataclass(frozen=True)

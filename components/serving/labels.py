@@ -8,6 +8,8 @@ OWNER_LABEL = "splitserve.dev/stack"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "splitserve"}
 IMAGE_EFA = "splitserve.dev/image-efa"
 """A pod's annotation: its image holds EFA's libfabric, as the stack file says."""
+SERVICE = "splitserve"
+"""The front door's."""
 NO_RELEASE = "none"
 """What the front door selects while no release has passed: no pod carries it."""
 

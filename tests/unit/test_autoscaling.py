@@ -12,7 +12,8 @@ from components.release.fleet import FleetCheckProvider, too_few
 from components.release.ledger import Plan as UpdatePlan
 from components.serving.autoscaler import NAME, RULES, deployment_spec, program_name
 from components.serving.labels import RELEASE_LABEL, TIER_LABEL
-from infra.autoscaling import autoscaler_args, flags, least, sizes_now
+from infra.autoscaler_arguments import autoscaler_args
+from infra.autoscaling import flags, least, sizes_now
 from infra.plan import Plan
 from infra.rules.all_rules import check
 from infra.serving_spec import replicas

@@ -23,7 +23,8 @@ from tests.unit.test_settings import changed, values
 from tools.localcluster.model import config as tiny_config
 
 GEOMETRY = read_geometry(tiny_config())
-PROVED_ID = "d7fc355364"
+PROVED = {"platform": {"kind": "local"}, "model": {"name": "tiny-qwen3", "folder": "x"}}
+PROVED_ID = "c31c24507a"
 MODEL = ModelSpec("tiny", ModelSource(folder="/models/tiny"), "digest", GEOMETRY)
 
 
@@ -159,7 +160,7 @@ class TestRenderTier:
 
     def test_a_release_without_render_and_chat_settings_keeps_the_id_that_it_had(self) -> None:
         """Ids are the hash of what was proved: a new version must not make every live release another."""
-        assert build().id == PROVED_ID
+        assert build(PROVED).id == PROVED_ID
 
     def test_it_survives_json_and_mounts_its_own_files(self) -> None:
         release = build(self.with_render())
