@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from components.serving.connectors.chosen import Chosen
@@ -67,23 +68,14 @@ LMCACHE = ConnectorProfile(
     ),
 )  # fmt: skip
 
-LMCACHE_MP = ConnectorProfile(
+LMCACHE_MP = replace(
+    LMCACHE,
     name="lmcache-mp",
     vllm_class="LMCacheMPConnector",
     sources=("lmcache_mp_connector.py",),
-    moves="through-store",
-    roles=EVERYWHERE,
     options=mp_options,
     reads=("lmcache.mp.host", "lmcache.mp.port", "lmcache.mp.mq_timeout", "lmcache.mp.heartbeat_interval"),
-    requests=REQUESTS,
-    measurement=UNMEASURED,
-    environment={"PYTHONHASHSEED": "0"},
-    packages=PACKAGES,
     devices="a server that shares the GPU's memory: on the same node, with the same devices",
-    matches=("model name, chunk size, dtype, hash seed: they make the keys",),
-    hybrid=False,
-    own_statistics=False,
-    exports=False,
     limits=(
         NO_HYBRID,
         NO_WAIT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from components.serving.connectors.chosen import Chosen
@@ -91,13 +92,11 @@ PULL = ConnectorProfile(
     ),
 )
 
-PUSH = ConnectorProfile(
+PUSH = replace(
+    PULL,
     name="nixl-push",
     vllm_class="NixlPushConnector",
     sources=(*SOURCES, "nixl/push_scheduler.py"),
-    moves="between-tiers",
-    roles=SPLIT,
-    options=options,
     reads=(*READS, "push_registration_timeout"),
     requests=Requests(
         "concurrent",
@@ -111,11 +110,6 @@ PUSH = ConnectorProfile(
         ("--dispatch", "concurrent"),
     ),
     measurement=measured("prefill"),
-    ports=PORTS,
-    environment=ENVIRONMENT,
-    packages=PACKAGES,
-    devices="an RDMA device for each GPU, else TCP",
-    matches=MATCHES,
     limits=(
         Limit("no decode context parallelism", "nixl/connector.py"),
         Limit("`bidirectional_kv_xfer` keeps the engine from starting", "nixl/push_scheduler.py"),
