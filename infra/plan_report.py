@@ -51,7 +51,7 @@ def _cells(row: TierRow) -> tuple[str, ...]:
 
 
 def _lines(found: Summary) -> list[tuple[str, str]]:
-    lines = [("KV per prompt", _kv(found)), ("KV transfer", _transfer(found)), ("cost", _cost(found))]
+    lines = [*found.beside, ("KV per prompt", _kv(found)), ("KV transfer", _transfer(found)), ("cost", _cost(found))]
     if found.advice:
         lines.append(("advice", f"{CHOICES[found.advice.choice]}: {'; '.join(found.advice.reasons)}"))
     return lines

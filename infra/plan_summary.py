@@ -12,6 +12,7 @@ from typing import Any
 from components.hardware.expected import Expected
 from components.hardware.prices import Price, eks_cluster_price, price, total
 from components.hardware.traffic import Advice, Traffic, advise
+from infra.autoscaling import scaled
 from infra.aws_names import POOLS
 from infra.plan import Plan
 
@@ -49,6 +50,8 @@ class Summary:
     """What is billed by the hour, each with its share of the sum."""
     price_notes: tuple[str, ...]
     advice: Advice | None
+    beside: tuple[tuple[str, str], ...] = ()
+    """What else there is: the render tier, and what is sized by its own signals."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -80,7 +83,20 @@ def summary(plan: Plan, price_of: PriceOf = price) -> Summary:
         costs=tuple((name, total([entry])) for name, entry in prices.items()),
         price_notes=tuple(dict.fromkeys(p.source for _, p in prices.values())),
         advice=_advice(plan),
+        beside=tuple(_beside(plan)),
     )
+
+
+def _beside(plan: Plan) -> Iterable[tuple[str, str]]:
+    pods = plan.settings.render.replicas
+    if pods:
+        yield "render", f"{pods} pods on CPUs; the gateway is the router"
+    if plan.settings.connector.name != "nixl" and plan.settings.topology == "prefill-decode":
+        parts = ", ".join(one.name for one in plan.settings.connector.chosen.parts)
+        yield "connector", parts if plan.settings.connector.name != "multi" else f"multi: {parts}"
+    bounds = scaled(plan.settings)
+    if bounds:
+        yield "autoscale", ", ".join(f"{tier} {b.min} to {b.max}" for tier, b in bounds.items())
 
 
 def _row(plan: Plan, tier: str, prices: dict[str, tuple[int, Price]]) -> TierRow:

@@ -15,6 +15,7 @@ from components.serving.labels import RELEASE_LABEL, TIER_LABEL
 from infra.autoscaler_arguments import autoscaler_args
 from infra.autoscaling import flags, least, sizes_now
 from infra.plan import Plan
+from infra.plan_report import plan_text
 from infra.rules.all_rules import check
 from infra.serving_spec import replicas
 from infra.settings import load
@@ -112,3 +113,12 @@ def test_another_size_of_a_scaled_tier_is_no_reason_to_check_the_fleet_again() -
 
 def test_the_program_is_named_by_what_it_is() -> None:
     assert program_name() == program_name() and program_name().startswith(f"{NAME}-")
+
+
+def test_the_preview_says_what_stands_beside_the_engines() -> None:
+    settings = values() | {"autoscale": BOTH, "render": {"replicas": 2}, "connector": {"name": "nixl-push"}}
+    plan = Plan(load(settings, "test"), tiny_config())
+    text = plan_text(plan)
+    assert "2 pods on CPUs; the gateway is the router" in text
+    assert "prefill 1 to 4, decode 2 to 6" in text and "nixl-push" in text
+    assert "autoscale" not in plan_text(Plan(load(values(), "test"), tiny_config()))
