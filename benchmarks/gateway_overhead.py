@@ -45,7 +45,7 @@ def main() -> None:
 async def measured(asked: argparse.Namespace) -> dict[str, Any]:
     async with contextlib.AsyncExitStack() as stack:
         urls = {tier: getattr(asked, tier) or await started_fake(tier, stack) for tier in TIERS}
-        gateway = await started_gateway(urls, stack)
+        gateway, _ = await started_gateway(urls, stack)
         session = await stack.enter_async_context(
             aiohttp.ClientSession(trust_env=False, connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=3))
         )
@@ -176,16 +176,17 @@ async def started_fake(tier: str, stack: contextlib.AsyncExitStack) -> str:
     return f"http://127.0.0.1:{port}"
 
 
-async def started_gateway(urls: dict[str, str], stack: contextlib.AsyncExitStack) -> str:
+async def started_gateway(urls: dict[str, str], stack: contextlib.AsyncExitStack) -> tuple[str, int]:
+    """(its URL, its process)."""
     port = free_port()
     flags = [f"--{tier}={url}" for tier, url in urls.items()]
     flags += ["--host=127.0.0.1", f"--port={port}", f"--metrics-port={free_port()}", "--drain-s=0"]
-    await started(["-c", "from components.gateway.main import main; main()", *flags], port, stack)
-    return f"http://127.0.0.1:{port}"
+    process = await started(["-c", "from components.gateway.main import main; main()", *flags], port, stack)
+    return f"http://127.0.0.1:{port}", process
 
 
-async def started(arguments: list[str], port: int, stack: contextlib.AsyncExitStack) -> None:
-    """A Python process that listens on `port`, ended with the stack. Raises: TimeoutError."""
+async def started(arguments: list[str], port: int, stack: contextlib.AsyncExitStack) -> int:
+    """A Python process that listens on `port`, ended with the stack: its id. Raises: TimeoutError."""
     process = await asyncio.create_subprocess_exec(sys.executable, *arguments, env=dict(os.environ))
 
     async def end() -> None:
@@ -199,7 +200,7 @@ async def started(arguments: list[str], port: int, stack: contextlib.AsyncExitSt
             with contextlib.suppress(OSError):
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.close()
-                return
+                return process.pid
             await asyncio.sleep(0.1)
 
 
