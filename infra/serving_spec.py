@@ -54,7 +54,6 @@ def serving_spec(plan: Plan, model: ModelSpec, image: str, template: str | None 
         note=settings.note,
         chat=ChatSpec(template, settings.chat.tool_parser, settings.chat.reasoning_parser),
         render=_render(settings, image) if settings.render.replicas else None,
-        gateway=_gateway(settings) if settings.render.replicas else None,
         nodes={tier: generation.to_json() for tier, generation in node_generations(plan).items()},
         annotations={IMAGE_EFA: "true"} if settings.image_contents.efa else {},
     )
@@ -117,6 +116,7 @@ def _render(settings: Settings, image: str) -> RenderSpec:
         environment=render.environment,
         extra_args=tuple(render.extra_args),
         start_limit_s=render.start_limit_s,
+        gateway=_gateway(settings),
     )
 
 

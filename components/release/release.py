@@ -123,7 +123,7 @@ def expectation_of(serving: ServingSpec) -> Expectation:
         tensor_parallel=engine.tensor_parallel,
         layer_groups=groups_to_json(serving.model.geometry.groups),
         render_port=serving.render.port if serving.render else None,
-        api_key_secret=serving.gateway.api_key_secret if serving.gateway else None,
+        api_key_secret=serving.render.gateway.api_key_secret if serving.render else None,
         measurement=_measurement(serving),
     )
 
@@ -136,15 +136,14 @@ def _measurement(serving: ServingSpec) -> dict[str, Any] | None:
 def rendered_pods(serving: ServingSpec) -> dict[str, dict[str, Any]]:
     """By tier; with a render tier the gateway is the router."""
     engines = {tier: engine_pod(serving, tier) for tier in TIERS[serving.topology]}
-    if serving.render and serving.gateway:
-        gateway = gateway_pod(serving, serving.render, serving.gateway)
-        return engines | {RENDER: render_pod(serving, serving.render), ROUTER: gateway}
+    if serving.render:
+        return engines | {RENDER: render_pod(serving, serving.render), ROUTER: gateway_pod(serving, serving.render)}
     return engines | {ROUTER: router_pod(serving)}
 
 
 def release_files(serving: ServingSpec) -> dict[str, str]:
     """What pods mount from the release, base64."""
-    program = {PROGRAM_FILE: packed()} if serving.gateway else {}
+    program = {PROGRAM_FILE: packed()} if serving.render else {}
     return encoded({**program, **chat_files(serving)})
 
 

@@ -16,13 +16,12 @@ import pulumi_kubernetes as k8s
 from components.autoscaler.packed import packed
 from components.serving import pod
 from components.serving.labels import MANAGED_BY, SERVICE
-from components.serving.release_files import encoded
+from components.serving.release_files import MOUNT, encoded
 from components.serving.spec import PodPlacement, ResourceSpec
 from components.serving.workloads import SKIP_AWAIT
 
 NAME = "splitserve-autoscaler"
 PROGRAM_FILE = "autoscaler.pyz"
-MOUNT = "/opt/splitserve"
 METRICS_PORT = 29100
 GRACE_S = 30
 LABELS = {**MANAGED_BY, "app.kubernetes.io/name": "splitserve", "app.kubernetes.io/component": "autoscaler"}

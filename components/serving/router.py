@@ -5,6 +5,7 @@ Flags: vllm-router 0.1.17 `router_args.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from components.serving import pod
@@ -12,7 +13,7 @@ from components.serving.connectors.profiles import requests
 from components.serving.connectors.transfer_config import chosen_for
 from components.serving.engine import KILL_MARGIN_S, PRESTOP_S
 from components.serving.labels import RELEASE_LABEL, TIER_LABEL
-from components.serving.spec import ServingSpec
+from components.serving.spec import ROUTER, ServingSpec
 
 SERVICE_ACCOUNT = "splitserve-router"
 
@@ -44,13 +45,19 @@ RELEASE_ENVIRONMENT: list[dict[str, Any]] = [
 
 def router_pod(serving: ServingSpec) -> dict[str, Any]:
     """The pod template's `spec` for the router of a release."""
+    return routing_pod(serving, "router", ["python3", "-m", "vllm_router.launch_router"], router_arguments(serving))
+
+
+def routing_pod(serving: ServingSpec, name: str, command: list[str], arguments: list[str],
+                mounts: Sequence[dict[str, Any]] = (), volumes: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:  # fmt: skip
+    """The pod of whatever routes a release's requests: `mounts` and `volumes` beyond scratch space."""
     router = serving.router
     container = {
-        "name": "router",
+        "name": name,
         "image": router.image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["python3", "-m", "vllm_router.launch_router"],
-        "args": router_arguments(serving),
+        "command": command,
+        "args": arguments,
         "env": [*RELEASE_ENVIRONMENT, *pod.HOME],
         "ports": [
             {"name": "http", "containerPort": router.port},
@@ -59,16 +66,16 @@ def router_pod(serving: ServingSpec) -> dict[str, Any]:
         "lifecycle": {"preStop": {"sleep": {"seconds": PRESTOP_S}}},
         "resources": pod.resources(router.resources),
         "securityContext": pod.SECURITY_CONTEXT,
-        "volumeMounts": pod.SCRATCH_MOUNTS,
+        "volumeMounts": [*pod.SCRATCH_MOUNTS, *mounts],
         **PROBES,
     }
     spec = pod.pod_spec(
-        serving.placement["router"],
+        serving.placement[ROUTER],
         container,
-        volumes=pod.scratch_volumes(router.resources.shm),
+        volumes=[*pod.scratch_volumes(router.resources.shm), *volumes],
         grace_s=PRESTOP_S + router.drain_s + KILL_MARGIN_S,
     )
-    # It asks the API server for the engines' pods, so it is the one pod with a token.
+    # It asks the API server for the release's pods, so it is the one pod with a token.
     return spec | {"serviceAccountName": SERVICE_ACCOUNT, "automountServiceAccountToken": True}
 
 

@@ -139,8 +139,17 @@ class ChatSpec:
 
 
 @dataclass(frozen=True)
+class GatewaySpec:
+    """The limits of the gateway, which routes where there is a render tier. `arguments` are its flags."""
+
+    arguments: Mapping[str, str]
+    api_key_secret: str | None = None
+    """A Secret of the namespace whose key `api-key` holds the clients' keys, one a line."""
+
+
+@dataclass(frozen=True)
 class RenderSpec:
-    """The CPU tier: `workers` are the threads that tokenize in one pod."""
+    """The CPU tier: `workers` are the threads that tokenize in one pod. The gateway stands in front of it."""
 
     image: str
     port: int
@@ -149,15 +158,7 @@ class RenderSpec:
     environment: Mapping[str, str]
     extra_args: tuple[str, ...]
     start_limit_s: int
-
-
-@dataclass(frozen=True)
-class GatewaySpec:
-    """The limits of the gateway, which routes where there is a render tier. `arguments` are its flags."""
-
-    arguments: Mapping[str, str]
-    api_key_secret: str | None = None
-    """A Secret of the namespace whose key `api-key` holds the clients' keys, one a line."""
+    gateway: GatewaySpec
 
 
 @dataclass(frozen=True)
@@ -188,8 +189,6 @@ class ServingSpec:
     note: str
     chat: ChatSpec = ChatSpec()
     render: RenderSpec | None = None
-    gateway: GatewaySpec | None = None
-    """Set with `render`, and only then."""
     nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By tier, the node generation that the platform makes for it, where it makes nodes."""
     connector_parts: Chosen | None = None

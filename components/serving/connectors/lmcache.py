@@ -14,6 +14,7 @@ from components.serving.connectors.profile import (
     Package,
     Place,
     Requests,
+    chosen_options,
 )
 
 PACKAGES = (Package("lmcache", ("lmcache",), "built for CUDA; lmcache 0.5.6 wants protobuf<7, numpy<=2.2.6"),)
@@ -34,10 +35,6 @@ def options(chosen: Chosen, _place: Place) -> dict[str, Any]:
     """`lmcache.*` are LMCache's own settings; its `max_local_cpu_size` is in GiB, for each rank."""
     own = {} if chosen.cpu_gib is None else {"lmcache.max_local_cpu_size": chosen.cpu_gib}
     return {**own, **chosen.options}
-
-
-def mp_options(chosen: Chosen, _place: Place) -> dict[str, Any]:
-    return dict(chosen.options)
 
 
 LMCACHE = ConnectorProfile(
@@ -73,7 +70,7 @@ LMCACHE_MP = replace(
     name="lmcache-mp",
     vllm_class="LMCacheMPConnector",
     sources=("lmcache_mp_connector.py",),
-    options=mp_options,
+    options=chosen_options,
     reads=("lmcache.mp.host", "lmcache.mp.port", "lmcache.mp.mq_timeout", "lmcache.mp.heartbeat_interval"),
     devices="a server that shares the GPU's memory: on the same node, with the same devices",
     limits=(
