@@ -5,10 +5,10 @@ from __future__ import annotations
 from components.serving.connectors.measurement import unmeasured
 from components.serving.connectors.profile import (
     EVERYWHERE,
+    STORE_REQUESTS,
     ConnectorProfile,
     Limit,
     Package,
-    Requests,
     chosen_options,
 )
 
@@ -23,11 +23,7 @@ FLEXKV = ConnectorProfile(
     options=chosen_options,
     # The package reads the whole configuration itself; vLLM's part reads no key.
     reads=("*",),
-    requests=Requests(
-        "sequential", None, "none", False, "nixl", "inferred",
-        "needs no parameters, and its prefiller ignores those that vllm-router sends in NIXL's words",
-        ("--allow-local-prefill",),
-    ),
+    requests=STORE_REQUESTS,
     measurement=unmeasured("vLLM passes FlexKV's own statistics on and has no series for them"),
     packages=(Package("flexkv", ("flexkv",), "not on PyPI: built from github.com/taco-project/FlexKV"),),
     devices="host memory, disks; RDMA where its storage uses it",

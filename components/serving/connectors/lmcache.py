@@ -9,21 +9,15 @@ from components.serving.connectors.chosen import Chosen
 from components.serving.connectors.measurement import unmeasured
 from components.serving.connectors.profile import (
     EVERYWHERE,
+    STORE_REQUESTS,
     ConnectorProfile,
     Limit,
     Package,
     Place,
-    Requests,
     chosen_options,
 )
 
 PACKAGES = (Package("lmcache", ("lmcache",), "built for CUDA; lmcache 0.5.6 wants protobuf<7, numpy<=2.2.6"),)
-REQUESTS = Requests(
-    "sequential", None, "none", False, "nixl", "inferred",
-    "needs no parameters, and its prefiller ignores those that vllm-router sends in NIXL's words",
-    ("--allow-local-prefill",),
-)  # fmt: skip
-UNMEASURED = unmeasured("vLLM exports nothing of LMCache's transfers; LMCache has series of its own, elsewhere")
 NO_HYBRID = Limit("turns the hybrid KV cache manager off: no Mamba hybrids, more memory for sliding windows",
                   "config/vllm.py, class without SupportsHMA")  # fmt: skip
 NO_WAIT = Limit("nothing waits until the prefiller has stored: a decoder that looks too early computes the prompt "
@@ -46,8 +40,8 @@ LMCACHE = ConnectorProfile(
     roles=EVERYWHERE,
     options=options,
     reads=("lmcache.*", "use_native", "discard_partial_chunks", "skip_last_n_tokens", "use_layerwise"),
-    requests=REQUESTS,
-    measurement=UNMEASURED,
+    requests=STORE_REQUESTS,
+    measurement=unmeasured("vLLM exports nothing of LMCache's transfers; LMCache has series of its own, elsewhere"),
     # Keys that two processes are to agree on must not hang on Python's own random seed.
     environment={"PYTHONHASHSEED": "0"},
     packages=PACKAGES,

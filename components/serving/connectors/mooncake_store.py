@@ -5,10 +5,10 @@ from __future__ import annotations
 from components.serving.connectors.measurement import ARRIVED, Measurement, Series
 from components.serving.connectors.mooncake import DISTRIBUTIONS
 from components.serving.connectors.profile import (
+    STORE_REQUESTS,
     ConnectorProfile,
     Limit,
     Package,
-    Requests,
     chosen_options,
 )
 
@@ -27,11 +27,7 @@ MOONCAKE_STORE = ConnectorProfile(
     reads=("load_async", "lookup_async", "enable_lookup", "save_decode_cache", "preferred_segment", "store_tp_size",
            "prefill_tp_sizes", "enable_store_tp_lcm", "enable_cross_layers_blocks", "enable_group_semantics",
            "custom_mem_pool", "lookup_rpc_port", "cache_prefix"),
-    requests=Requests(
-        "sequential", None, "none", False, "nixl", "inferred",
-        "needs no parameters, and its prefiller ignores those that vllm-router sends in NIXL's words",
-        ("--allow-local-prefill",),
-    ),
+    requests=STORE_REQUESTS,
     measurement=Measurement(
         side="decode",
         series={

@@ -80,6 +80,14 @@ class Requests:
     gateway: tuple[str, ...] | None = ()
 
 
+STORE_REQUESTS = Requests(
+    "sequential", None, "none", False, "nixl", "inferred",
+    "needs no parameters, and its prefiller ignores those that vllm-router sends in NIXL's words",
+    ("--allow-local-prefill",),
+)  # fmt: skip
+"""Of a connector that leaves the KV cache in a store: the tiers are asked in turn, and told nothing of each other."""
+
+
 @dataclass(frozen=True)
 class Limit:
     """What does not work, and where that is said."""
