@@ -146,7 +146,17 @@ def test_a_serving_stack_has_its_node_groups_in_anothers_cluster() -> None:
     assert clusters(state(group)) == {"splitserve-other"}
 
 
-def test_eks_deletes_what_is_ready_and_not_protected(aws: AwsStandIn, tmp_path: Path) -> None:
+@pytest.fixture
+def slow_eks(monkeypatch: pytest.MonkeyPatch) -> Iterator[AwsStandIn]:
+    """What it makes is CREATING for longer than any test takes: none hangs on who is faster."""
+    with AwsStandIn(settle_s=3600) as aws:
+        for name, value in aws.environment().items():
+            monkeypatch.setenv(name, value)
+        yield aws
+
+
+def test_eks_deletes_what_is_ready_and_not_protected(slow_eks: AwsStandIn, tmp_path: Path) -> None:
+    aws = slow_eks
     ec2 = aws.client("ec2")
     vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
     subnets = [

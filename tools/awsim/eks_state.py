@@ -6,6 +6,7 @@ Shapes and names: botocore's `eks` model; messages as far as they are published
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from tools.awsim.fault_rules import Faults
 
 ACCOUNT = "123456789012"
 """moto's default account."""
-SETTLE_S = 0.3
+SETTLE_S = float(os.environ.get("AWSIM_SETTLE_S", "0.3"))
 """How long something is CREATING, UPDATING or DELETING: enough to make a caller wait and ask again."""
 
 

@@ -48,8 +48,10 @@ class AwsStandIn:
     """A running stand-in: `with AwsStandIn() as aws: …`. Ends the process that it started."""
 
     def __init__(self, *, region: str = "us-east-1", kubeconfig: Path | None = None, webhook: str = "",
-                 port: int = 0) -> None:  # fmt: skip
+                 port: int = 0, settle_s: float | None = None) -> None:  # fmt: skip
+        """`settle_s`: how long things of EKS are CREATING, UPDATING or DELETING, for who must meet them so."""
         self.region = region
+        self._settings = {} if settle_s is None else {"AWSIM_SETTLE_S": str(settle_s)}
         self.url = ""
         self._options = [f"--port={port}"]
         if kubeconfig:
@@ -60,7 +62,9 @@ class AwsStandIn:
 
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "tools.awsim.server", *self._options]
-        self._process = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, env=os.environ | self._settings
+        )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
