@@ -20,6 +20,9 @@ DTYPE_BYTES = {
 """Bytes per element by vLLM's `--dtype` or `--kv-cache-dtype` (vllm 0.32 `config/cache.py`)."""
 INDEXER_SCALE_BYTES = 4
 """The sparse indexer keeps one float32 scale beside its fp8 key (vllm 0.32 `deepseek_v2.py`)."""
+STATE_PIECES = 4
+"""A layer's recurrent state, and its convolution's three parts, each for itself (vllm 0.32
+`kv_connector/v1/ssm_conv_transfer_utils.py`: x, B, C of Mamba 2; q, k, v of a gated delta net)."""
 
 
 class GeometryFault(ValueError):
@@ -153,6 +156,16 @@ class Geometry:
         """Whether bytes grow with tokens alone, so that one figure a token says everything."""
         return not (self.has_state or self.has_window)
 
+    def least_block_size(self, dtype: str, tp: int = 1) -> int:
+        """Tokens that a block must hold for a page of attention to hold a layer's states; 1 without states.
+
+        vLLM enlarges smaller blocks by itself (vllm 0.32 `platforms/interface.py`, "Setting attention block size").
+        """
+        element = DTYPE_BYTES[dtype]
+        states = [group.rank_bytes(element, tp) for group in self.groups if isinstance(group, State)]
+        token = [group.rank_bytes_per_token(element, tp) for group in self.groups if isinstance(group, Attention)]
+        return math.ceil(max(states) / min(token)) if states and token else 1
+
     def kv_bytes_per_token(self, dtype: str, tp: int = 1) -> int:
         """Over all ranks, of the layers that grow with every token (no windows, no states)."""
         element = DTYPE_BYTES[dtype]
@@ -168,7 +181,7 @@ class Geometry:
         for group in self.groups:
             moved, pieces = _moved(group, tokens, block_size, DTYPE_BYTES[dtype], tp)
             rank_bytes += moved
-            fresh += group.layers * (2 if isinstance(group, State) else 1)
+            fresh += group.layers * (STATE_PIECES if isinstance(group, State) else 1)
             aged += pieces
         return Transfer(rank_bytes * tp, rank_bytes, fresh, aged)
 
@@ -178,9 +191,9 @@ class Geometry:
 
 
 def _moved(group: Group, tokens: int, block_size: int, element: int, tp: int) -> tuple[int, int]:
-    """(bytes of a rank, pieces in an aged cache) that a group's layers move. A state is two tensors."""
+    """(bytes of a rank, pieces in an aged cache) that a group's layers move."""
     if isinstance(group, State):
-        return group.layers * group.rank_bytes(element, tp), 2 * group.layers
+        return group.layers * group.rank_bytes(element, tp), STATE_PIECES * group.layers
     if isinstance(group, Stated):
         count = blocks(tokens, block_size)
         return count * block_size * group.bytes_per_token // tp, group.layers * count

@@ -122,12 +122,14 @@ def _head_dim(config: ModelConfig, heads: int) -> int:
 
 
 def _delta_net(config: ModelConfig, layers: int) -> State:
-    """Gated delta net (Qwen3-Next, Qwen3.5): vllm 0.32 `mamba_utils.py` gated_delta_net_state_shape."""
+    """Gated delta net (Qwen3-Next, Qwen3.5): vllm 0.32 `mamba_utils.py` gated_delta_net_state_shape; the type of
+    the state as Qwen3.5's config names it (`models/config.py` Qwen3_5ForConditionalGenerationConfig)."""
     key = config.integer("linear_num_key_heads") * config.integer("linear_key_head_dim")
     heads, width = config.integer("linear_num_value_heads"), config.integer("linear_value_head_dim")
     kernel = config.integer("linear_conv_kernel_dim")
     recurrent = heads * width * config.integer("linear_key_head_dim")
-    return State(layers, (2 * key + heads * width) * (kernel - 1), recurrent, heads)
+    own = config.content.get("mamba_ssm_dtype")
+    return State(layers, (2 * key + heads * width) * (kernel - 1), recurrent, heads, own)
 
 
 def _mamba(config: ModelConfig, layers: int) -> State:

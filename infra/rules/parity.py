@@ -6,6 +6,7 @@ otherwise hear of it: as failed requests.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -148,6 +149,20 @@ def hybrid_layout(plan: Plan) -> Iterator[Finding]:
         if found != "DS":
             yield Finding(f"{tier}.environment.VLLM_SSM_CONV_STATE_LAYOUT", f"{found or 'not set'}", "DS",
                           "set it once under engine.environment")  # fmt: skip
+
+
+@rule("hybrid-block-size", "error", "A block of a model with states holds as much as the states of a layer.",
+      "vllm 0.32 platforms/interface.py: it enlarges smaller blocks by itself, and more moves than the gate expects")  # fmt: skip
+def hybrid_block_size(plan: Plan) -> Iterator[Finding]:
+    if not _split(plan) or not plan.geometry or not plan.geometry.has_state:
+        return
+    # One block size and one number of ranks are demanded of both tiers elsewhere.
+    engine = plan.settings.engine_of("decode")
+    least = plan.geometry.least_block_size(plan.kv_dtype(engine), engine.parallel.tensor)
+    if engine.block_size < least:
+        wanted = 32 * math.ceil(least / 32)
+        yield Finding("engine.blockSize", f"{engine.block_size}", f"{wanted} or more for this model",
+                      f"a layer's states fill {least} tokens of attention")  # fmt: skip
 
 
 @rule("attention-backend-across-gpus", "error", "Tiers on different GPUs name their attention backend.",

@@ -22,6 +22,7 @@ from components.hardware.geometry import (
 from components.hardware.known_models import UnknownModel, known_model, known_models
 from components.hardware.model_config import ModelUnknown
 from components.hardware.read_geometry import read_geometry
+from tools.localcluster.hybrid_model import granite_config, qwen_config
 
 RECORDED = Path(__file__).resolve().parents[1] / "data/vllm-0.32-kv-cache.jsonl"
 VLLM = [json.loads(line) for line in RECORDED.read_text().splitlines()]
@@ -94,6 +95,24 @@ def test_a_window_sends_its_own_blocks_and_one_more() -> None:
 def test_an_aged_cache_moves_a_piece_for_each_block_of_each_layer() -> None:
     moved = read_geometry(known_model("qwen2.5-7b")).transfer(8192, 16, "bfloat16")
     assert (moved.descriptors_fresh, moved.descriptors_aged) == (28, 28 * 512)
+
+
+def test_states_move_in_four_pieces_a_layer_as_measured() -> None:
+    """docs/measurements/connectors-cpu.md: 361 and 777 tokens of the tiny Granite, blocks of 288 tokens."""
+    geometry = read_geometry(granite_config())
+    assert geometry.least_block_size("bfloat16") == 264
+    moved = {tokens: geometry.transfer(tokens, 288, "bfloat16") for tokens in (24, 361, 777)}
+    assert {tokens: one.total_bytes for tokens, one in moved.items()} == {24: 1_104_384, 361: 1_399_296, 777: 1_694_208}
+    assert (moved[361].descriptors_fresh, moved[777].descriptors_aged) == (26, 30)
+
+
+def test_the_type_of_a_delta_net_s_state_is_the_one_that_the_config_names() -> None:
+    named = read_geometry(qwen_config())
+    unnamed = read_geometry({key: value for key, value in qwen_config().items() if key != "mamba_ssm_dtype"})
+    states = 6 * 8 * 64 * 64
+    assert (
+        named.transfer(1, 160, "bfloat16").total_bytes - unnamed.transfer(1, 160, "bfloat16").total_bytes == 2 * states
+    )
 
 
 def test_latent_attention_goes_whole_to_every_rank() -> None:

@@ -183,7 +183,7 @@ def test_a_plan_with_the_fault_is_told_so(fault: str) -> None:
 
 
 def test_every_rule_has_a_test_that_breaks_it() -> None:
-    elsewhere = {"hybrid-equal-tp", "hybrid-state-layout", "gpus-shared", "geometry-known", "transfer-in-limit",
+    elsewhere = {"hybrid-equal-tp", "hybrid-state-layout", "hybrid-block-size", "gpus-shared", "geometry-known", "transfer-in-limit",
                  "aged-transfer-in-limit", "efa-self-rules", "tiers-reach-each-other", "interfaces-known",
                  "connector-window-memory", "connector-hybrid", "dra-efa-whole", "layers-possible", "cluster-stack-named", "settings-of-the-layer"}  # fmt: skip
     tables = [
@@ -245,6 +245,15 @@ def test_a_model_with_states_needs_equal_ranks_and_the_layout_that_nixl_moves() 
     right = prod(("engine.environment", {"VLLM_SSM_CONV_STATE_LAYOUT": "DS"}), ("engine.parallel", {"tensor": 2}),
                  model="qwen3-next-80b-a3b")  # fmt: skip
     assert not found(right, "hybrid-equal-tp") and not found(right, "hybrid-state-layout")
+
+
+def test_blocks_of_a_model_with_states_hold_a_layer_s_states() -> None:
+    """(2 * 16 * 128 + 32 * 128) * 3 + 32 * 128 * 128 elements of state; 2 * 2 * 256 of attention a token."""
+    one_rank = ("engine.parallel", {"tensor": 1})
+    finding = found(prod(one_rank, ("engine.blockSize", 512), model="qwen3-next-80b-a3b"), "hybrid-block-size")[0]
+    assert str(finding).startswith("engine.blockSize: found 512, wanted 544 or more for this model")
+    assert not found(prod(one_rank, ("engine.blockSize", 544), model="qwen3-next-80b-a3b"), "hybrid-block-size")
+    assert not found(prod(("engine.blockSize", 16)), "hybrid-block-size")
 
 
 def test_latent_attention_may_have_more_prefill_ranks() -> None:

@@ -33,12 +33,17 @@ CHAT_TEMPLATE = (
 
 def make_model(folder: Path, corpus: str) -> None:
     """Write config, weights, tokenizer and chat template; `corpus` trains the tokenizer."""
+    write_model(folder, corpus, config(), weights())
+
+
+def write_model(folder: Path, corpus: str, config: dict[str, object], tensors: dict[str, NDArray[np.float32]]) -> None:
+    """Write a model of VOCABULARY tokens whole or not at all."""
     partial = folder.with_name(folder.name + ".partial")
     partial.mkdir(parents=True, exist_ok=True)
-    _write_json(partial / "config.json", config())
+    _write_json(partial / "config.json", config)
     _write_json(partial / "generation_config.json", {"eos_token_id": 2, "pad_token_id": 0})
     _write_tokenizer(partial, corpus)
-    save_file(weights(), partial / "model.safetensors", metadata={"format": "pt"})
+    save_file(tensors, partial / "model.safetensors", metadata={"format": "pt"})
     partial.rename(folder)
 
 
