@@ -16,6 +16,7 @@ from components.release.cluster import Access
 from components.release.ledger import Plan as UpdatePlan
 from components.release.nodes import Nodes
 from components.serving.autoscaler import Autoscaler
+from components.serving.connectors.profiles import measurement
 from components.serving.front_door import RouterAccess
 from components.serving.labels import MANAGED_BY, OWNER_LABEL
 from components.serving.network_policies import NetworkPolicies, NetworkPoliciesArgs
@@ -93,4 +94,5 @@ def _image_on_nodes(update: UpdatePlan) -> str:
 def _policy_args(plan: Plan, access: Access) -> NetworkPoliciesArgs:
     engine, router = plan.settings.engine, plan.settings.router
     ports = (engine.port, router.port, router.metrics_port, plan.settings.render.port)
-    return NetworkPoliciesArgs(access.namespace, *ports)
+    asked = measurement(plan.settings.connector.chosen, plan.settings.topology).bootstrap
+    return NetworkPoliciesArgs(access.namespace, *ports, engine.side_channel_port if asked else None)

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from typing import Any, TypeVar
 
+from .bootstrap import Bootstrap, ask_to_keep
 from .faults import Fault, Refused
 from .pods import Pod, prefix_of
 from .push import Peers
@@ -29,6 +30,7 @@ class Chain:
         self.settings = upstream.settings
         self.telemetry = upstream.telemetry
         self._peers = Peers()
+        self._bootstrap = Bootstrap(upstream, self.settings.bootstrap_port)
 
     async def render(self, kind: str, body: dict[str, Any], headers: dict[str, str]) -> list[dict[str, Any]]:
         """One rendered request per prompt. Raises: Fault, the render tier's 400 among them."""
@@ -61,7 +63,7 @@ class Chain:
         else:
             pod = self.upstream.pods.pick("prefill", prefix=self._prefix(sample), prefer=sample.siblings.prefill)
             sample.siblings.prefill = pod  # now, not when it has answered: the others are about to ask as well
-            told = self._peers.params_for(pod, sample) if pod and self.settings.dispatch == "concurrent" else None
+            told = await self._told_at_once(pod, sample) if pod else None
             if pod is not None and told is not None:
                 pieces = self._both(sample, stream, pod, told)
             else:
@@ -69,6 +71,12 @@ class Chain:
         async with aclosing(pieces):
             async for piece in pieces:
                 yield piece
+
+    async def _told_at_once(self, pod: Pod, sample: Sample) -> dict[str, Any] | None:
+        """What decode may be told before prefill has answered; None: it must wait for the answer."""
+        if self.settings.dispatch == "bootstrap":
+            return await self._bootstrap.params_for(pod, sample)
+        return self._peers.params_for(pod, sample) if self.settings.dispatch == "concurrent" else None
 
     async def _one_after_the_other(self, sample: Sample, stream: bool) -> AsyncGenerator[dict[str, Any], None]:
         _, params = await self._prefill(sample)
@@ -88,7 +96,8 @@ class Chain:
             if first.done():
                 first.result()  # decode failed, or had the whole prompt cached
             _, params = await prefill
-            self._peers.check(pod, params or {})
+            if self.settings.dispatch == "concurrent":
+                self._peers.check(pod, params or {})
             yield await first
             async for piece in pieces:
                 yield piece
@@ -105,14 +114,18 @@ class Chain:
     async def _prefill(self, sample: Sample, only: Pod | None = None) -> tuple[Pod, dict[str, Any] | None]:
         """Have the prompt's KV cache made. Raises: Fault 502 when the answer names none: decode would
         then answer 200 all the same, having prefilled the prompt itself."""
+        by_transfer = self.settings.dispatch == "bootstrap"
+        body = prefill_body(sample, ask_to_keep(sample)) if by_transfer else prefill_body(sample)
         call = Call(
-            "prefill", GENERATE, prefill_body(sample), sample.headers, self.settings.prefill_limit_s,
+            "prefill", GENERATE, body, sample.headers, self.settings.prefill_limit_s,
             tokens=len(sample.token_ids), prefix=self._prefix(sample), prefer=sample.siblings.prefill, only=only,
         )  # fmt: skip
         with self.telemetry.timed("prefill"):
             pod, answer = await self.upstream.ask(call)
         sample.siblings.prefill, sample.prefilled = pod, answer
         params = answer.get("kv_transfer_params")
+        if by_transfer:
+            return pod, None  # it never names what it holds: decode asks for the transfer by its id
         if not params:
             self.telemetry.without_kv.inc()
             if not self.settings.allow_local_prefill:

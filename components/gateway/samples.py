@@ -84,12 +84,12 @@ def split(
     return samples
 
 
-def prefill_body(sample: Sample) -> dict[str, Any]:
+def prefill_body(sample: Sample, kv_transfer_params: dict[str, Any] = ASK_TO_KEEP) -> dict[str, Any]:
     params = {
         name: value for name, value in sample.request["sampling_params"].items() if name not in FOR_PREFILL_USELESS
     }
     changed = {"sampling_params": params | {"max_tokens": 1, "n": 1}, "stream": False, "stream_options": None}
-    return sample.request | changed | {"kv_transfer_params": dict(ASK_TO_KEEP)}
+    return sample.request | changed | {"kv_transfer_params": dict(kv_transfer_params)}
 
 
 def decode_body(sample: Sample, *, stream: bool, kv_transfer_params: dict[str, Any] | None) -> dict[str, Any]:

@@ -158,14 +158,14 @@ class Server:
     async def _rendered(self, kind: str, body: dict[str, Any], headers: dict[str, str]) -> Job:
         job = Job(kind, body, headers)
         rendered = await self.chain.render(kind, body, headers)
-        concurrent = self.settings.dispatch == "concurrent"
+        by_id = self.settings.dispatch != "sequential"
         job.samples = split(
             rendered,
             pairs=self.settings.topology != "collocated",
             limit=self.settings.pairs_limit,
             headers=headers,
-            # Pushed KV is matched by this id alone: with a client's own id, two of them could meet.
-            unique=f"-{secrets.token_hex(16)}" if concurrent else "",
+            # KV that is sent before prefill answers is matched by this alone: with a client's own id, two could meet.
+            unique=f"-{secrets.token_hex(16)}" if by_id else "",
         )
         job.echoed = await self._echoed(job, rendered)
         return job

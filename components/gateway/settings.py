@@ -41,7 +41,8 @@ class Settings:
     drain_notice_s: float = 5.0
     api_key_file: str | None = None
     upstream_api_key_file: str | None = None
-    dispatch: Literal["sequential", "concurrent"] = "sequential"
+    dispatch: Literal["sequential", "concurrent", "bootstrap"] = "sequential"
+    bootstrap_port: int = 8998
     prefill_policy: Literal["least_loaded", "prefix_aware"] = "least_loaded"
     prefix_tokens: int = 256
     render_parsers: Literal["yes", "no"] = "yes"
@@ -95,7 +96,8 @@ HELP = {
     "drain_notice_s": "after SIGTERM: time in which not-ready spreads before new requests are refused",
     "api_key_file": "one client key a line; without it everyone may ask",
     "upstream_api_key_file": "the key that the tiers ask for (vllm --api-key)",
-    "dispatch": "concurrent is for connectors that push (NixlPushConnector)",
+    "dispatch": "concurrent is for connectors that push (NixlPushConnector), bootstrap for Mooncake",
+    "bootstrap_port": "port of a prefill pod's bootstrap server (vLLM's VLLM_MOONCAKE_BOOTSTRAP_PORT)",
     "prefix_tokens": "prompt tokens that prefix_aware hashes",
     "render_parsers": "no: the render tier has neither a tool nor a reasoning parser; spares bytes per chunk",
     "allow_local_prefill": "go on when prefill answers without kv_transfer_params (decode then prefills itself)",
@@ -104,7 +106,7 @@ HELP = {
 }
 CHOICES = {
     "topology": list(TIERS_OF),
-    "dispatch": ["sequential", "concurrent"],
+    "dispatch": ["sequential", "concurrent", "bootstrap"],
     "prefill_policy": ["least_loaded", "prefix_aware"],
     "render_parsers": ["yes", "no"],
 }
@@ -141,8 +143,8 @@ def faults_of(settings: Settings) -> list[str]:
     for name in ("max_in_flight", "connection_limit", "body_limit_bytes", "pairs_limit"):
         if getattr(settings, name) < 1:
             faults.append(f"--{name.replace('_', '-')}: found {getattr(settings, name)}, wanted at least 1")
-    if settings.dispatch == "concurrent" and settings.topology == "collocated":
-        faults.append("--dispatch concurrent: collocated has no second leg")
+    if settings.dispatch != "sequential" and settings.topology == "collocated":
+        faults.append(f"--dispatch {settings.dispatch}: collocated has no second leg")
     return faults
 
 

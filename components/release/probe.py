@@ -144,20 +144,37 @@ def complete(client, url, plan, prompt, tokens, params=None, headers=None):
     return client.post(f"{url}/v1/completions", body, headers or {})
 
 
+def transfer_params(client, plan, prefill):
+    """What prefill is asked, and what decode is told where prefill's own answer doesn't say it: with Mooncake
+    its bootstrap server does (vllm 0.32 `mooncake/mooncake_connector.py`)."""
+    port = plan["measurement"].get("bootstrapPort")
+    if port is None:
+        return {
+            "do_remote_decode": True, "do_remote_prefill": False, "remote_engine_id": None,
+            "remote_block_ids": None, "remote_host": None, "remote_port": None,
+        }, None  # fmt: skip
+    address = f"{prefill['url'].rpartition(':')[0]}:{port}"
+    ranks = json.loads(client.get(f"{address}/query"))
+    if "0" not in ranks:
+        raise CannotMeasure(f"{address}/query names no engine: {json.dumps(ranks)[:300]}")
+    name = f"probe-{random.getrandbits(64):x}"
+    asked = {"do_remote_decode": True, "do_remote_prefill": False, "transfer_id": name}
+    told = {"do_remote_decode": False, "do_remote_prefill": True, "transfer_id": name,
+            "remote_engine_id": ranks["0"]["engine_id"], "remote_bootstrap_addr": address}  # fmt: skip
+    return asked, told
+
+
 def transfer(client, plan, pair, prompt, tokens):
     """One disaggregated request: prefill on one pod, then decode on the other. Returns
     (answer text, prefill ms, decode ms)."""
     prefill, decode = pair
     started = time.monotonic()
-    asked = {
-        "do_remote_decode": True, "do_remote_prefill": False, "remote_engine_id": None,
-        "remote_block_ids": None, "remote_host": None, "remote_port": None,
-    }  # fmt: skip
+    asked, told = transfer_params(client, plan, prefill)
     # A connector that pushes knows the two requests for one by this.
     headers = {"X-Request-Id": f"probe-{random.getrandbits(64):x}"} if plan["measurement"]["sameRequestId"] else {}
     first = complete(client, prefill["url"], plan, prompt, 1, asked, headers)
     middle = time.monotonic()
-    params = first.get("kv_transfer_params") or {}
+    params = told or first.get("kv_transfer_params") or {}
     second = complete(client, decode["url"], plan, prompt, tokens, params, headers)
     ended = time.monotonic()
     return second["choices"][0]["text"], (middle - started) * 1000, (ended - middle) * 1000

@@ -130,7 +130,10 @@ def expectation_of(serving: ServingSpec) -> Expectation:
 
 def _measurement(serving: ServingSpec) -> dict[str, Any] | None:
     found = measurement(chosen_for(serving, TIERS[serving.topology][-1]), serving.topology)
-    return None if found in (PULL.measurement, NOT_BETWEEN_TIERS) else found.to_json()
+    if found in (PULL.measurement, NOT_BETWEEN_TIERS):
+        return None
+    port = {"bootstrapPort": serving.tiers["prefill"].engine.side_channel_port} if found.bootstrap else {}
+    return found.to_json() | port
 
 
 def rendered_pods(serving: ServingSpec) -> dict[str, dict[str, Any]]:

@@ -52,7 +52,11 @@ def gateway_arguments(serving: ServingSpec, render: RenderSpec) -> list[str]:
         arguments["--api-key-file"] = f"{KEYS_MOUNT}/{KEY}"
     connector = chosen_for(serving, TIERS[serving.topology][-1])
     own = requests(connector, serving.topology).gateway or ()
-    return [*(part for pair in arguments.items() for part in pair), *own]
+    side_channel = str(next(iter(serving.tiers.values())).engine.side_channel_port)
+    return [
+        *(part for pair in arguments.items() for part in pair),
+        *(side_channel if flag == "$port" else flag for flag in own),
+    ]
 
 
 def _keys(gateway: GatewaySpec) -> list[dict[str, Any]]:

@@ -32,6 +32,8 @@ class NetworkPoliciesArgs:
     router_port: int
     router_metrics_port: int
     render_port: int
+    bootstrap_port: int | None = None
+    """Where whatever routes asks prefillers for their engine's id (Mooncake)."""
 
 
 class NetworkPolicies(pulumi.ComponentResource):
@@ -51,7 +53,9 @@ class NetworkPolicies(pulumi.ComponentResource):
 
 def policies(args: NetworkPoliciesArgs) -> dict[str, Any]:
     """NetworkPolicy specs by name."""
-    return {
+    asked = [{"from": [{"podSelector": _tiers(ROUTER)}], "ports": _ports(args.bootstrap_port or 0)}]
+    bootstrap = {"bootstrap": _policy(_tiers("prefill"), asked)} if args.bootstrap_port else {}
+    return bootstrap | {
         "deny-by-default": {"podSelector": {}, "policyTypes": ["Ingress"]},
         "clients-to-router": _policy(_tiers(ROUTER), [{"ports": _ports(args.router_port)}]),
         "metrics": _policy(

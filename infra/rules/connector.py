@@ -119,7 +119,7 @@ def connector_built(plan: Plan) -> Iterator[Finding]:
     profile, gateway = mover(_chosen(plan)), plan.settings.render.replicas > 0
     if _split(plan) and profile and not _dispatched(profile, gateway):
         able = [one.name for one in PROFILES.values() if one.moves != "to-host" and _dispatched(one, gateway)]
-        why = "the gateway asks no bootstrap server" if gateway else profile.requests.why
+        why = "the gateway has no dispatch for it" if gateway else profile.requests.why
         yield Finding("connector.name", profile.name, f"one of: {', '.join(able)}", why)
 
 

@@ -112,6 +112,8 @@ async def stand(
         "host": "127.0.0.1", "port": free_port(), "metrics_port": free_port(), "drain_s": 0.5, "drain_notice_s": 0.0,
         "queue_limit_s": 0.5, **{name: tuple(urls[id(one)] for one in tiers) for name, tiers in by_tier.items()},
     }  # fmt: skip
+    if prefill:  # of one prefiller: a bootstrap port is the same on every pod, whose addresses differ
+        chosen["bootstrap_port"] = int(urls[id(prefill[0])].rpartition(":")[2])
     own = Settings(**(chosen | settings))
     stop, ready = asyncio.Event(), asyncio.Event()
     serving = asyncio.create_task(serve(own, stop, ready))

@@ -286,11 +286,24 @@ class Engine(Tier):
     reply: str = "hello"
     token_s: float = 0.0
     push: bool = False
+    mooncake: bool = False
+    registered: bool = True
     without_kv: bool = False
     die_after: int | None = None
     error_after: int | None = None
     unfinished: bool = False
     engine_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def app(self) -> web.Application:
+        """With Mooncake's bootstrap server on the same port, and vLLM's own answer there (`mooncake_utils.py`)."""
+        app = super().app()
+        app.router.add_get("/query", self._query)
+        return app
+
+    async def _query(self, _: web.Request) -> web.Response:
+        if not self.registered:
+            return web.json_response({})
+        return web.json_response({"0": {"engine_id": self.engine_id, "worker_addr": {"0": {"0": "tcp://x:1"}}}})
 
     async def answer(self, request: web.Request, body: Any) -> web.StreamResponse:
         name = "generate-tokens-" + request.headers.get("X-Request-Id", body["request_id"])
@@ -324,10 +337,12 @@ class Engine(Tier):
         if not kv.get("do_remote_decode") or self.without_kv:
             return None
         assert params["max_tokens"] == 1 and params["n"] == 1 and "min_tokens" not in params
-        held = f"{name}-{uuid.uuid4().hex[:8]}"
+        held = kv["transfer_id"] if self.mooncake else f"{name}-{uuid.uuid4().hex[:8]}"
         async with self.cluster.arrived:
             self.cluster.kept[held] = name
             self.cluster.arrived.notify_all()
+        if self.mooncake:
+            return None
         return {
             "do_remote_prefill": True, "do_remote_decode": False, "remote_block_ids": [[1, 2]],
             "remote_engine_id": self.engine_id, "remote_request_id": held, "remote_host": "10.1.2.3",
@@ -341,8 +356,12 @@ class Engine(Tier):
             async with cluster.arrived:
                 await cluster.arrived.wait_for(lambda: name in cluster.kept.values())
             held = next(key for key, value in cluster.kept.items() if value == name)
+        elif self.mooncake:
+            held = kv.get("transfer_id", "") if kv.keys() >= {"remote_engine_id", "remote_bootstrap_addr"} else ""
+            async with cluster.arrived:
+                await cluster.arrived.wait_for(lambda: not held or held in cluster.kept)
         else:
-            held = kv.get("remote_request_id")
+            held = kv.get("remote_request_id", "")
         skips = params.get("skip_reading_prefix_cache") or params.get("prompt_logprobs") is not None
         if kv.get("do_remote_prefill") and cluster.kept.pop(held, None) and not skips:
             cluster.transfers += 1

@@ -10,6 +10,7 @@ import pytest
 
 from components.hardware.geometry import Stated
 from components.hardware.read_geometry import Geometry
+from components.release.release import expectation_of
 from components.serving.connectors.chosen import Chosen
 from components.serving.connectors.environment import connector_environment, port_numbers
 from components.serving.connectors.profiles import PROFILES, measurement, mover, requests, supports_hybrid
@@ -17,6 +18,7 @@ from components.serving.connectors.table import PAGE, connector_table
 from components.serving.connectors.transfer_config import transfer_config
 from components.serving.connectors.validated import VALIDATED
 from components.serving.engine import engine_pod
+from components.serving.gateway import gateway_arguments
 from components.serving.spec import EngineTier, ModelSource, ModelSpec, ServingSpec
 from infra.schema.serving import ConnectorName
 from infra.serving_spec import serving_spec
@@ -70,6 +72,17 @@ def test_offloading_gets_bytes_and_works_collocated() -> None:
     found = told("collocated", *changes)
     assert found["kv_connector_extra_config"] == {"cpu_bytes_to_use": 1_610_612_736}
     assert found["kv_role"] == "kv_both"
+
+
+def test_gateway_and_probe_ask_mooncakes_bootstrap_server_where_the_prefiller_is_told_to_listen() -> None:
+    found = serving(("connector.name", "mooncake"), ("engine.sideChannelPort", 5700), ("render.replicas", 1))
+    assert {"name": "VLLM_MOONCAKE_BOOTSTRAP_PORT", "value": "5700"} in connector_environment(found, "prefill")
+    assert found.render
+    assert gateway_arguments(found, found.render)[-4:] == ["--dispatch", "bootstrap", "--bootstrap-port", "5700"]
+    expected = expectation_of(found).measurement
+    assert expected and expected["bootstrapPort"] == 5700
+    other = expectation_of(serving(("connector.name", "nixl-push"))).measurement
+    assert other and "bootstrapPort" not in other
 
 
 def test_lmcache_takes_its_own_unit() -> None:
@@ -164,14 +177,19 @@ def test_every_connector_between_tiers_has_a_proxy_that_dispatches_for_it_or_say
         assert asked.router in ("nixl", "mooncake", "moriio"), "vllm-router 0.1.17 knows no other"
         assert asked.routed != "no" or len(asked.why) > 40
     gateway = {name: PROFILES[name].requests.gateway for name in ("nixl", "nixl-push", "mooncake")}
-    assert gateway == {"nixl": (), "nixl-push": ("--dispatch", "concurrent"), "mooncake": None}
+    assert gateway == {
+        "nixl": (),
+        "nixl-push": ("--dispatch", "concurrent"),
+        "mooncake": ("--dispatch", "bootstrap", "--bootstrap-port", "$port"),
+    }
 
 
 def test_the_gateway_knows_the_flags_that_profiles_give_it() -> None:
     from components.gateway.settings import parser
 
     for profile in PROFILES.values():
-        parser().parse_args(list(profile.requests.gateway or ()))
+        flags = ["5600" if flag == "$port" else flag for flag in profile.requests.gateway or ()]
+        parser().parse_args(flags)
 
 
 def test_a_connector_without_figures_says_why_and_gives_none() -> None:

@@ -41,9 +41,9 @@ def admits(rule: dict[str, Any], source: Labels, port: int) -> bool:
     return from_fits and (ports is None or any((p["protocol"], p["port"]) == ("TCP", port) for p in ports))
 
 
-def reaches(source: Labels, target: dict[str, str], port: int) -> bool:
+def reaches(source: Labels, target: dict[str, str], port: int, specs: dict[str, Any] = SPECS) -> bool:
     """Kubernetes' rule: a pod that no policy selects is open; else some policy must admit ("Network Policies")."""
-    binding = [spec for spec in SPECS.values() if selects(spec["podSelector"], target)]
+    binding = [spec for spec in specs.values() if selects(spec["podSelector"], target)]
     assert all(spec["policyTypes"] == ["Ingress"] for spec in binding)
     return not binding or any(admits(rule, source, port) for spec in binding for rule in spec.get("ingress", []))
 
@@ -51,6 +51,15 @@ def reaches(source: Labels, target: dict[str, str], port: int) -> bool:
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 def test_every_field_is_one_that_kubernetes_has(spec: dict[str, Any]) -> None:
     assert list(wrong_fields(spec, "V1NetworkPolicySpec")) == []
+
+
+def test_whatever_routes_reaches_bootstrap_servers_only_where_there_are_any() -> None:
+    with_them = policies(NetworkPoliciesArgs("splitserve", ENGINE, ROUTER, ROUTER_METRICS, RENDER_PORT, SIDE_CHANNEL))
+    assert not reaches(FRONT, PREFILL, SIDE_CHANNEL)
+    assert reaches(FRONT, PREFILL, SIDE_CHANNEL, with_them)
+    assert not reaches(FRONT, DECODE, SIDE_CHANNEL, with_them)
+    assert not reaches(STRANGER, PREFILL, SIDE_CHANNEL, with_them)
+    assert list(wrong_fields(with_them["bootstrap"], "V1NetworkPolicySpec")) == []
 
 
 @pytest.mark.parametrize("source", [OUTSIDE, STRANGER])

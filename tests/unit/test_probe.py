@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from components.release import probe
 from components.release.evidence import read_evidence
+from components.serving.connectors.mooncake import MOONCAKE
 from components.serving.connectors.nixl import PULL, PUSH
 
 PAGES = Path(__file__).parent / "scrapes"
@@ -148,6 +150,32 @@ def test_what_is_pushed_is_counted_where_it_is_sent_from(monkeypatch: pytest.Mon
     first, second, _ = client.ids
     assert first and first == second
     assert probe.failed_transfers(client, plan, PAIR) == 2
+
+
+@pytest.mark.parametrize(("ranks", "told"), [({"0": {"engine_id": "e"}}, True), ({}, False)])
+def test_with_mooncake_decode_is_told_what_the_bootstrap_server_says(ranks: Any, told: bool) -> None:
+    asked: list[dict[str, Any]] = []
+
+    class Client:
+        def get(self, url: str) -> str:
+            assert url == "http://10.0.0.1:5600/query"
+            return json.dumps(ranks)
+
+        def post(self, _url: str, body: dict[str, Any], _headers: dict[str, str]) -> dict[str, Any]:
+            asked.append(body["kv_transfer_params"])
+            return {"choices": [{"text": "t"}]}
+
+    plan = PLAN | {"measurement": MOONCAKE.measurement.to_json() | {"bootstrapPort": 5600}}
+    pair = ({"name": "p", "url": "http://10.0.0.1:8000"}, {"name": "d", "url": "http://10.0.0.2:8000"})
+    if not told:
+        with pytest.raises(probe.CannotMeasure, match="names no engine"):
+            probe.transfer(Client(), plan, pair, [1], 2)
+        return
+    probe.transfer(Client(), plan, pair, [1], 2)
+    prefill, decode = asked
+    assert prefill["do_remote_decode"] and decode["do_remote_prefill"]
+    assert prefill["transfer_id"] == decode["transfer_id"]
+    assert (decode["remote_engine_id"], decode["remote_bootstrap_addr"]) == ("e", "http://10.0.0.1:5600")
 
 
 def test_metrics_are_summed_over_the_label_sets_that_match() -> None:

@@ -27,8 +27,6 @@ FAULTS: dict[str, tuple[str, list[Change], str]] = {
         "connector-built", [*MULTI, ("connector.inner", ["mooncake"])], "found mooncake, wanted one of"),
     "amds_engine_behind_vllm_router": (
         "connector-built", [("connector.name", "moriio")], "found moriio, wanted one of: nixl, nixl-push"),
-    "mooncake_behind_the_gateway": (
-        "connector-built", [("connector.name", "mooncake"), ("render.replicas", 1)], "asks no bootstrap server"),
     "a_transfer_that_leaves_no_figure": (
         "connector-measured", [("connector.name", "lmcache"), ("connector.options", {"lmcache.remote_url": "redis://r"})],
         "can't be measured, because vLLM exports nothing"),
@@ -149,8 +147,9 @@ def test_what_the_gate_can_not_measure_is_refused_until_it_is_accepted() -> None
     assert not found(accepted, "connector-measured")
 
 
-def test_the_gateway_dispatches_for_moriio() -> None:
-    assert not found(prod(("connector.name", "moriio"), ("render.replicas", 1)), "connector-built")
+@pytest.mark.parametrize("name", ["moriio", "mooncake"])
+def test_the_gateway_dispatches_for_what_the_router_does_not(name: str) -> None:
+    assert not found(prod(("connector.name", name), ("render.replicas", 1)), "connector-built")
 
 
 HYBRID = "qwen3-next-80b-a3b"

@@ -17,9 +17,17 @@ from components.serving.connectors.profile import (
     chosen_options,
 )
 
-PACKAGES = (Package("lmcache", ("lmcache",), "built for CUDA; lmcache 0.5.6 wants protobuf<7, numpy<=2.2.6"),)
+PACKAGES = (
+    Package(
+        "lmcache",
+        ("lmcache",),
+        "built for CUDA; lmcache 0.5.6 resolves beside vLLM 0.32 with protobuf 6.33.6, numpy 2.2.6",
+    ),
+)
 NO_HYBRID = Limit("turns the hybrid KV cache manager off: no Mamba hybrids, more memory for sliding windows",
                   "config/vllm.py, class without SupportsHMA")  # fmt: skip
+NOT_ON_CPU = Limit("on a CPU it keeps nothing and loads nothing: `No supported cpu connector found`, then `degraded mode "
+                   "(recompute)`, while requests are answered", "lmcache 0.4.7 to 0.5.6 v1/gpu_connector/__init__.py")  # fmt: skip
 NO_WAIT = Limit("nothing waits until the prefiller has stored: a decoder that looks too early computes the prompt "
                 "itself", "lmcache_integration/vllm_v1_adapter.py")  # fmt: skip
 CONFIG_VARIABLE = "LMCACHE_CONFIG_FILE"
@@ -53,6 +61,7 @@ LMCACHE = ConnectorProfile(
     limits=(
         NO_HYBRID,
         NO_WAIT,
+        NOT_ON_CPU,
         Limit("keeps KV in the pod itself until it is told a store: `lmcache.remote_url` or a file that "
               f"{CONFIG_VARIABLE} names", "lmcache_integration/utils.py"),
         Limit("LMCache's own prefill/decode mode needs its own proxy and is not deployed", "splitserve"),

@@ -34,7 +34,8 @@ ARRIVED = {
 class Measurement:
     """`side` owns the transfer series. `unmeasured` says why times and bytes can't be measured; what arrived
     and what was answered can be judged nevertheless. `on_first_use`: a series that is not there yet is 0.
-    `whole_blocks`: the last block of a prompt moves only when it is full."""
+    `whole_blocks`: the last block of a prompt moves only when it is full. `bootstrap`: the decoder is told what the
+    prefiller's bootstrap server says, at the side channel's port."""
 
     side: Side | None
     series: Mapping[str, Series] = field(default_factory=dict)
@@ -43,6 +44,7 @@ class Measurement:
     unmeasured: str | None = None
     on_first_use: bool = False
     whole_blocks: bool = False
+    bootstrap: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """As plain data, for the release's expectation and the probe's plan."""
@@ -64,6 +66,7 @@ NOT_BETWEEN_TIERS = Measurement(side=None, dispatch="none")
 """Of a connector that moves nothing between tiers, and of one tier alone."""
 
 
-def unmeasured(why: str) -> Measurement:
+def unmeasured(why: str, *, bootstrap: bool = False) -> Measurement:
     """Only what arrived can be counted."""
-    return Measurement(side=None, series=ARRIVED, unmeasured=f"can't be measured, because {why}")
+    said = f"can't be measured, because {why}"
+    return Measurement(side=None, series=ARRIVED, unmeasured=said, bootstrap=bootstrap)

@@ -31,13 +31,14 @@ MOONCAKE = ConnectorProfile(
     requests=Requests(
         "concurrent", {"do_remote_decode": True, "do_remote_prefill": False, "transfer_id": "$transfer_id"},
         "bootstrap", False, "mooncake", "no",
-        "vllm-router asks the bootstrap servers of prefillers that are given by address, once, when it starts; one "
-        "found by its label is unknown to it, and the decoder then computes the prompt itself (vllm-project/router "
-        "src/routers/http/vllm_pd_router.rs; of 0.1.17 inferred)",
-        None,
+        "vllm-router 0.1.17 asks the bootstrap servers of prefillers that are given by address, once, when it starts "
+        "(measured: docs/measurements/connectors-cpu.md); one found by its label is unknown to it, and the decoder "
+        "then computes the prompt itself (vllm-project/router src/routers/http/vllm_pd_router.rs; of 0.1.17 inferred)",
+        ("--dispatch", "bootstrap", "--bootstrap-port", "$port"),
     ),
     measurement=unmeasured(
-        "vLLM logs Mooncake's transfers on the prefiller and exports no series for them (mooncake/stats.py, TODO)"
+        "vLLM logs Mooncake's transfers on the prefiller and exports no series for them (mooncake/stats.py, TODO)",
+        bootstrap=True,
     ),
     ports=(Port("bootstrap", 0, "one", ("prefill",)),),
     environment={"VLLM_MOONCAKE_BOOTSTRAP_PORT": "$port"},
@@ -54,6 +55,9 @@ MOONCAKE = ConnectorProfile(
               "mooncake/mooncake_connector.py"),
         Limit("not inside MultiConnector: its statistics end the API server's output loop by an assertion",
               "multi_connector.py MultiKVConnectorPromMetrics.observe"),
-        Limit("not with vLLM on CPU: it asks torch.accelerator for a device", "mooncake/mooncake_connector.py"),
+        Limit("with vLLM on CPU only with one line changed: it asks torch.accelerator for a device",
+              "mooncake/mooncake_connector.py:1186"),
+        Limit("a prefiller whose decoder left keeps the blocks for VLLM_MOONCAKE_ABORT_REQUEST_TIMEOUT (480 s)",
+              "mooncake/mooncake_connector.py"),
     ),
 )  # fmt: skip

@@ -50,6 +50,6 @@ MOONCAKE_STORE = ConnectorProfile(
         Limit("nothing waits until the prefiller has stored: a decoder that looks too early computes the prompt "
               "itself; as a shared cache beside NIXL that costs nothing", "mooncake/store/scheduler.py"),
         Limit("Mamba layers only with mamba_cache_mode align; no cross attention", "mooncake/store/connector.py"),
-        Limit("not with vLLM on CPU: saving records a CUDA event", "mooncake/store/worker.py"),
+        Limit("with vLLM on CPU only with one line changed: saving records a CUDA event", "mooncake/store/worker.py:1968"),
     ),
 )  # fmt: skip

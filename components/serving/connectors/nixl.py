@@ -104,9 +104,10 @@ PUSH = replace(
         "learned",
         True,
         "nixl",
-        "inferred",
-        "vllm-router 0.1.17's binary has get_nixl_push_identity and build_nixl_push_decode_params: it learns a "
-        "prefiller's address from its first, sequential answer",
+        "yes",
+        "vllm-router 0.1.17 gives both legs one X-Request-Id of its own, in the client's place, and names it to the "
+        "decoder as remote_request_id beside the prefiller's engine id, host, port and tp_size (measured: "
+        "docs/measurements/connectors-cpu.md)",
         ("--dispatch", "concurrent"),
     ),
     measurement=measured("prefill"),

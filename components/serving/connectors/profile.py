@@ -67,7 +67,8 @@ class Requests:
     `prefill` are the `kv_transfer_params` that the prefiller gets (`$transfer_id`: a fresh one, the same in
     both legs). `same_request_id`: both legs must carry one `X-Request-Id`. `router` is the value of
     vllm-router's `--kv-connector`, None where it has none; `why` says why `routed` holds. `gateway` are the
-    flags of our own gateway beyond its defaults, None where it can't dispatch for the connector.
+    flags of our own gateway beyond its defaults (`$port`: the prefillers' side channel), None where it can't
+    dispatch for the connector.
     """
 
     dispatch: Dispatch
