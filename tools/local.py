@@ -26,11 +26,14 @@ from tools.localcluster import build as cluster_build
 from tools.localcluster import cluster, images, rootfs
 from tools.localcluster.layout import Layout
 from tools.localcluster.model import make_model
+from tools.localcluster.vision_model import make_vision_model
 from tools.localcluster.vllm import environment as vllm_environment
 from tools.own_engine import engine_environment, own_pulumi
 from tools.steps import Log, Runner, Step, StepFailed
 
 MODEL = "tiny-qwen3"
+VISION_MODEL = "tiny-vision"
+"""For an encoder tier; the local stack serves the other."""
 STACK = "local"
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 console = Console(stderr=True, highlight=False)
@@ -129,6 +132,10 @@ def _start(found: Cache) -> Runner:
         Step(
             "make the model", (layout.models / MODEL).exists,
             lambda _: make_model(layout.models / MODEL, (CHECKOUT / "LICENSE").read_text()), "run it again",
+        ),
+        Step(
+            "make the vision model", (layout.models / VISION_MODEL).exists,
+            lambda _: make_vision_model(layout.models / VISION_MODEL, (CHECKOUT / "LICENSE").read_text()), "run it again",
         ),
     ])  # fmt: skip
     (layout.local / "image").write_text(images.vllm_image(layout) + "\n")

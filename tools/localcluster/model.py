@@ -42,7 +42,7 @@ def write_model(folder: Path, corpus: str, config: dict[str, object], tensors: d
     partial.mkdir(parents=True, exist_ok=True)
     _write_json(partial / "config.json", config)
     _write_json(partial / "generation_config.json", {"eos_token_id": 2, "pad_token_id": 0})
-    _write_tokenizer(partial, corpus)
+    write_tokenizer(partial, corpus, VOCABULARY, SPECIAL_TOKENS, CHAT_TEMPLATE)
     save_file(tensors, partial / "model.safetensors", metadata={"format": "pt"})
     partial.rename(folder)
 
@@ -103,13 +103,14 @@ def weights() -> dict[str, NDArray[np.float32]]:
     return tensors
 
 
-def _write_tokenizer(folder: Path, corpus: str) -> None:
+def write_tokenizer(folder: Path, corpus: str, vocabulary: int, special_tokens: list[str], template: str) -> None:
+    """A byte-level BPE tokenizer of `vocabulary` tokens; of the special ones the first pads, the third ends."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=VOCABULARY,
-        special_tokens=SPECIAL_TOKENS,
+        vocab_size=vocabulary,
+        special_tokens=special_tokens,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
@@ -120,9 +121,9 @@ def _write_tokenizer(folder: Path, corpus: str) -> None:
         {
             "tokenizer_class": "PreTrainedTokenizerFast",
             "model_max_length": MAX_POSITIONS,
-            "eos_token": SPECIAL_TOKENS[2],
-            "pad_token": SPECIAL_TOKENS[0],
-            "chat_template": CHAT_TEMPLATE,
+            "eos_token": special_tokens[2],
+            "pad_token": special_tokens[0],
+            "chat_template": template,
         },
     )
 
