@@ -93,11 +93,15 @@ def prefill_body(sample: Sample, kv_transfer_params: dict[str, Any] = ASK_TO_KEE
 
 
 def decode_body(sample: Sample, *, stream: bool, kv_transfer_params: dict[str, Any] | None) -> dict[str, Any]:
-    """The engine's usage is asked for always: it counts what the client was not shown."""
+    """The engine's usage is asked for always: it counts what the client was not shown.
+
+    Embeddings are named to prefill alone: a decoder has no connector for them, and the KV is made of them."""
     params = dict(sample.request["sampling_params"])
     if kv_transfer_params is not None:
         for name in FOR_DECODE_OF_TRANSFERRED:
             params.pop(name, None)
     options = {"include_usage": True} if stream else None
     changed = {"sampling_params": params, "stream": stream, "stream_options": options}
+    if kv_transfer_params is not None:
+        changed["ec_transfer_params"] = None
     return sample.request | changed | {"kv_transfer_params": kv_transfer_params}

@@ -20,6 +20,7 @@ from .body import read
 from .chain import Chain
 from .connections import Connections
 from .derender import Derender
+from .encode import Encode, without_names
 from .faults import Fault
 from .job import Job
 from .keys import Keys
@@ -49,6 +50,7 @@ class Server:
         self._telemetry = telemetry
         self._connections = connections
         self._derender = Derender(chain)
+        self._encode = Encode(chain.upstream) if settings.encoder_tier == "yes" else None
 
     def app(self) -> web.Application:
         # aiohttp's own size limit is for its read() and json(), which nobody calls here
@@ -157,6 +159,8 @@ class Server:
 
     async def _rendered(self, kind: str, body: dict[str, Any], headers: dict[str, str]) -> Job:
         job = Job(kind, body, headers)
+        if self._encode:
+            without_names(body)
         rendered = await self.chain.render(kind, body, headers)
         by_id = self.settings.dispatch != "sequential"
         job.samples = split(
@@ -168,6 +172,8 @@ class Server:
             unique=f"-{secrets.token_hex(16)}" if by_id else "",
         )
         job.echoed = await self._echoed(job, rendered)
+        if self._encode:
+            await self._encode.all(job.samples)
         return job
 
     async def _echoed(self, job: Job, rendered: list[dict[str, Any]]) -> list[str]:

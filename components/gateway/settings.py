@@ -17,6 +17,7 @@ class Settings:
     namespace: str = "default"
     release: str = ""
     topology: Literal["prefill-decode", "collocated"] = "prefill-decode"
+    encoder_tier: Literal["yes", "no"] = "no"
     render_port: int = 8000
     engine_port: int = 8000
     model: str | None = None
@@ -32,6 +33,8 @@ class Settings:
     request_limit_s: float = 1800.0
     connect_limit_s: float = 3.0
     render_limit_s: float = 30.0
+    encode_limit_s: float = 60.0
+    embedding_reuse_s: float = 0.0
     prefill_limit_s: float = 120.0
     first_byte_limit_s: float = 120.0
     stall_limit_s: float = 120.0
@@ -50,13 +53,15 @@ class Settings:
     kubernetes_url: str = ""
     service_account: str = "/var/run/secrets/kubernetes.io/serviceaccount"
     render: tuple[str, ...] = ()
+    encoder: tuple[str, ...] = ()
     prefill: tuple[str, ...] = ()
     decode: tuple[str, ...] = ()
     collocated: tuple[str, ...] = ()
 
     @property
     def tiers(self) -> tuple[str, ...]:
-        return TIERS_OF[self.topology]
+        render, *engines = TIERS_OF[self.topology]
+        return (render, *(["encoder"] if self.encoder_tier == "yes" else []), *engines)
 
     @property
     def engine_tier(self) -> str:
@@ -72,8 +77,9 @@ class Settings:
 
 HELP = {
     "release": "value of the pods' label splitserve.dev/release",
+    "encoder_tier": "yes: images, videos and sounds are encoded by a tier of its own",
     "render_port": "port of render pods",
-    "engine_port": "port of prefill, decode and collocated pods",
+    "engine_port": "port of encoder, prefill, decode and collocated pods",
     "model": "model name for requests that name none",
     "max_in_flight": "requests served at once; the others queue",
     "max_queued": "requests that may queue; the others get 429",
@@ -87,6 +93,8 @@ HELP = {
     "request_limit_s": "a whole request, queue excluded",
     "connect_limit_s": "TCP connect to a pod",
     "render_limit_s": "one call of render or derender",
+    "encode_limit_s": "one call of the encoder tier",
+    "embedding_reuse_s": "how long an encoded item is used again without asking; 0: the encoder is asked each time",
     "prefill_limit_s": "the prefill leg",
     "first_byte_limit_s": "until a streaming engine's first token",
     "stall_limit_s": "between two tokens of a stream",
@@ -107,10 +115,11 @@ HELP = {
 CHOICES = {
     "topology": list(TIERS_OF),
     "dispatch": ["sequential", "concurrent", "bootstrap"],
+    "encoder_tier": ["yes", "no"],
     "prefill_policy": ["least_loaded", "prefix_aware"],
     "render_parsers": ["yes", "no"],
 }
-URLS = ("render", "prefill", "decode", "collocated")
+URLS = ("render", "encoder", "prefill", "decode", "collocated")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -138,13 +147,16 @@ def faults_of(settings: Settings) -> list[str]:
         faults += [f"--{tier}: no URL given, others have one" for tier, urls in settings.static.items() if not urls]
     elif not settings.release:
         faults.append("--release (or a static URL for each tier) is needed to find pods")
+    with_encoder = " --encoder-tier yes" if settings.encoder_tier == "yes" else ""
     unused = [tier for tier in URLS if tier not in settings.tiers and getattr(settings, tier)]
-    faults += [f"--{tier}: not a tier of --topology {settings.topology}" for tier in unused]
+    faults += [f"--{tier}: not a tier of --topology {settings.topology}{with_encoder}" for tier in unused]
     for name in ("max_in_flight", "connection_limit", "body_limit_bytes", "pairs_limit"):
         if getattr(settings, name) < 1:
             faults.append(f"--{name.replace('_', '-')}: found {getattr(settings, name)}, wanted at least 1")
     if settings.dispatch != "sequential" and settings.topology == "collocated":
         faults.append(f"--dispatch {settings.dispatch}: collocated has no second leg")
+    if settings.embedding_reuse_s < 0:
+        faults.append(f"--embedding-reuse-s: found {settings.embedding_reuse_s:g}, wanted 0 or more")
     return faults
 
 

@@ -22,6 +22,11 @@ class Telemetry:
         self.rejected = counter("rejected_requests", "Requests refused by the gateway itself", "reason")
         self.stripped = counter("stripped_params", "Transfer parameters that clients sent", "param")
         self.without_kv = counter("prefill_answers_without_kv_params", "Prefill answers that name no KV to transfer")
+        self.encoded = counter("encoded_items", "Images, videos and sounds that the encoder tier encoded")
+        self.reused = counter("reused_items", "Items that were encoded before, or are being so for another request")
+        self.without_embedding = counter(
+            "encoder_answers_without_embedding", "Encoder answers that name no embedding to load"
+        )
         self.upstream_failures = counter("upstream_failures", "Failed calls by tier and kind", "tier", "kind")
         self.restarts = counter("restarts", "Requests started again from prefill")
         self.disconnects = counter("client_disconnects", "Clients that left before their answer was whole")
@@ -32,7 +37,7 @@ class Telemetry:
         self.healthy = self._gauge("healthy_pods", "Pods that are ready and reachable", "tier")
         self.first_byte = self._histogram("time_to_first_byte_seconds", "Accepted until the first byte out", "route")
         self.leg = self._histogram(
-            "leg_seconds", "Each leg: render, prefill, decode_first_token, decode, derender", "leg"
+            "leg_seconds", "Each leg: render, encode, prefill, decode_first_token, decode, derender", "leg"
         )
         for name in ("kv_transfer_params", "ec_transfer_params"):
             self.stripped.labels(name)

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from components.gateway.main import serve
 from components.gateway.settings import Settings
-from tests.unit.fake_gateway_tiers import Cluster, Engine, Render, Seen, Tier
+from tests.unit.fake_gateway_tiers import Cluster, Encoder, Engine, Render, Seen, Tier
 
 CHAT = {"model": "fake", "messages": [{"role": "user", "content": "hi there"}]}
 COMPLETION = {"model": "fake", "prompt": "hi there"}
@@ -45,6 +45,7 @@ class Stand:
     stop: asyncio.Event
     serving: asyncio.Task[None]
     servers: dict[int, web.AppRunner] = field(default_factory=dict)
+    encoder: list[Encoder] = field(default_factory=list)
 
     def post(self, path: str, body: Any, **headers: str) -> Any:
         return self.session.post(
@@ -91,7 +92,8 @@ def of_generate(tiers: Iterable[Tier]) -> list[Seen]:
 
 @asynccontextmanager
 async def stand(
-    *, prefills: int = 1, decodes: int = 1, renders: int = 1, engine: dict[str, Any] | None = None,
+    *, prefills: int = 1, decodes: int = 1, renders: int = 1, encoders: int = 0,
+    engine: dict[str, Any] | None = None,
     parsers: bool = False, **settings: Any,
 ) -> AsyncIterator[Stand]:  # fmt: skip
     cluster, made = Cluster(), engine or {}
@@ -99,15 +101,19 @@ async def stand(
     render = [Render(parsers=parsers) for _ in range(renders)]
     prefill = [] if collocated else [Engine(tier="prefill", cluster=cluster, **made) for _ in range(prefills)]
     decode = [Engine(tier="collocated" if collocated else "decode", cluster=cluster, **made) for _ in range(decodes)]
+    encoder = [Encoder() for _ in range(encoders)]
     urls: dict[int, str] = {}
     servers: dict[int, web.AppRunner] = {}
-    for tier in (*render, *prefill, *decode):
+    for tier in (*render, *encoder, *prefill, *decode):
         runner = web.AppRunner(tier.app(), handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         port = free_port()
         await web.TCPSite(runner, "127.0.0.1", port).start()
         urls[id(tier)], servers[id(tier)] = f"http://127.0.0.1:{port}", runner
     by_tier = {"render": render, "prefill": prefill, "collocated" if collocated else "decode": decode}
+    if encoder:
+        by_tier |= {"encoder": encoder}
+        settings = {"encoder_tier": "yes", **settings}
     chosen: dict[str, Any] = {
         "host": "127.0.0.1", "port": free_port(), "metrics_port": free_port(), "drain_s": 0.5, "drain_notice_s": 0.0,
         "queue_limit_s": 0.5, **{name: tuple(urls[id(one)] for one in tiers) for name, tiers in by_tier.items()},
@@ -124,7 +130,9 @@ async def stand(
     base = f"http://127.0.0.1:{own.port}"
     metrics = f"http://127.0.0.1:{own.metrics_port}/metrics"
     async with aiohttp.ClientSession(trust_env=False) as session:
-        made_stand = Stand(base, metrics, session, render, prefill, decode, cluster, urls, stop, serving, servers)
+        made_stand = Stand(
+            base, metrics, session, render, prefill, decode, cluster, urls, stop, serving, servers, encoder
+        )
         try:
             yield made_stand
         finally:

@@ -25,6 +25,7 @@ MODEL = "fake"
 EOS = 1
 OFFSET = 100
 LONGEST = 4096
+PLACEHOLDER, IMAGE_TOKENS = 7, 4
 DEFAULTS = {"n": 1, "max_tokens": 16, "temperature": 1.0, "seed": None, "logprobs": None, "min_tokens": 0}
 PASSED = (
     "seed",
@@ -123,6 +124,8 @@ class Render(Tier):
         if "chat" in path:
             if not body.get("messages"):
                 return refusal(400, "messages: Field required")
+            if items := images_of(body):
+                return web.json_response(self._with_images(body, name, items))
             prompts: list[Any] = ["".join(str(m.get("content")) for m in body["messages"])]
         else:
             given = body["prompt"]
@@ -155,6 +158,19 @@ class Render(Tier):
             "model": body.get("model"), "stream": stream, "stream_options": options, "cache_salt": None, "priority": 0,
             "kv_transfer_params": None, "ec_transfer_params": None, "output_mode": "tokens",
         }  # fmt: skip
+
+    def _with_images(self, body: Any, name: str, items: list[Any]) -> dict[str, Any]:
+        """Each image is `IMAGE_TOKENS` placeholders; its hash is its `uuid`, or made from its URL."""
+        tokens = tokens_of("seen: ") + [PLACEHOLDER] * (IMAGE_TOKENS * len(items))
+        params = {"max_tokens": LONGEST, **({"n": body["n"]} if body.get("n") else {})}
+        hashes = [item.get("uuid") or f"hash of {item['image_url']['url']}" for item in items]
+        places = [{"offset": 6 + IMAGE_TOKENS * at, "length": IMAGE_TOKENS} for at in range(len(items))]
+        features = {
+            "mm_hashes": {"image": hashes}, "mm_placeholders": {"image": places}, "mm_metadata": None,
+            "kwargs_data": {"image": [item["image_url"]["url"] for item in items]},
+        }  # fmt: skip
+        salt = {"cache_salt": body.get("cache_salt")}
+        return self._rendered(body, name, tokens, params) | {"features": features} | salt
 
     def _whole_chat(self, body: Any) -> web.Response:
         gen = body["generate_response"]
@@ -251,6 +267,12 @@ def parsed(text: str, partial: bool = False) -> tuple[str | None, str | None, li
     return reasoning, text or None, calls
 
 
+def images_of(body: Any) -> list[Any]:
+    contents = [message.get("content") for message in body["messages"]]
+    return [part for content in contents if isinstance(content, list) for part in content
+            if part["type"] == "image_url"]  # fmt: skip
+
+
 def spelled(logprobs: Any) -> Any:
     if logprobs is None:
         return None
@@ -267,6 +289,28 @@ def spelled(logprobs: Any) -> Any:
         for entry in logprobs["content"]
     ]
     return {"content": entries}
+
+
+@dataclass
+class Encoder(Tier):
+    """Ends each request without a token and names its items' embeddings. `silent`: it names none."""
+
+    silent: bool = False
+
+    async def answer(self, request: web.Request, body: Any) -> web.StreamResponse:
+        features = body["features"]
+        for kind, places in features["mm_placeholders"].items():
+            if any(place["offset"] + place["length"] > len(body["token_ids"]) for place in places):
+                return refusal(400, "placeholders lie outside the prompt")
+            assert len(features["kwargs_data"][kind]) == len(places)
+        hashes = [] if self.silent else [one for given in features["mm_hashes"].values() for one in given]
+        params = {one: {"item_indices": [0], "metadata": {}, "peer_host": "10.1.2.3"} for one in hashes}
+        choice = {"index": 0, "finish_reason": "stop", "stop_reason": None, "token_ids": [], "logprobs": None}
+        return web.json_response({
+            "request_id": body["request_id"], "model": MODEL, "created": 1, "choices": [choice],
+            "usage": {"prompt_tokens": len(body["token_ids"]), "completion_tokens": 0, "total_tokens": 4},
+            "kv_transfer_params": None, "ec_transfer_params": params or None, "output_mode": "tokens",
+        })  # fmt: skip
 
 
 @dataclass
