@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from components.hardware.catalogue import known_instance
 from components.platform.node_generation import NODES_LABEL, ROUTER_NODES, NodeGeneration, node_selector, tolerations
-from components.serving.spec import RENDER, ROUTER, PodPlacement
+from components.serving.spec import ENCODER, RENDER, ROUTER, PodPlacement
 from infra.plan import Plan
 from infra.schema.platform import Aws, NodeGroup
 
@@ -50,7 +50,9 @@ def placements(plan: Plan) -> dict[str, PodPlacement]:
     found = {tier: PodPlacement(labels, user, lock) for tier in settings.tiers}
     for tier, generation in node_generations(plan).items():
         found[tier] = PodPlacement({**labels, **node_selector(generation)}, user, lock, tuple(tolerations(tier)))
-    return found | {ROUTER: _router_placement(plan), RENDER: _render_placement(plan)}
+    # Encoders need the engines' devices, and lie beside those that load the embeddings.
+    beside = {ENCODER: found[next(iter(settings.tiers))]} if settings.encoder.replicas else {}
+    return found | {ROUTER: _router_placement(plan), RENDER: _render_placement(plan), **beside}
 
 
 def _render_placement(plan: Plan) -> PodPlacement:

@@ -9,11 +9,13 @@ from components.nodes.device_claim import template_name
 from components.nodes.names import EFA_RESOURCE, GPU_RESOURCE
 from components.serving.labels import IMAGE_EFA
 from components.serving.spec import (
+    ENCODER,
     RENDER,
     ROUTER,
     TIERS,
     ChatSpec,
     DeviceClaims,
+    EncoderSpec,
     EngineSpec,
     GatewaySpec,
     ModelSpec,
@@ -21,12 +23,16 @@ from components.serving.spec import (
     ResourceSpec,
     RouterSpec,
     ServingSpec,
+    SharedFolder,
     TierSpec,
 )
 from infra.node_generations import node_generations, placements
 from infra.plan import Plan
 from infra.schema.serving import Resources
 from infra.settings import Settings
+
+CLOCKS_S = 60
+"""What nodes' clocks may differ by, and the sweeper's period."""
 
 
 def serving_spec(plan: Plan, model: ModelSpec, image: str, template: str | None = None) -> ServingSpec:
@@ -54,6 +60,7 @@ def serving_spec(plan: Plan, model: ModelSpec, image: str, template: str | None 
         note=settings.note,
         chat=ChatSpec(template, settings.chat.tool_parser, settings.chat.reasoning_parser),
         render=_render(settings, image) if settings.render.replicas else None,
+        encoder=_encoder(plan, image) if settings.encoder.replicas else None,
         nodes={tier: generation.to_json() for tier, generation in node_generations(plan).items()},
         annotations={IMAGE_EFA: "true"} if settings.image_contents.efa else {},
     )
@@ -71,8 +78,10 @@ def replicas(settings: Settings, found: Mapping[str, int]) -> dict[str, int]:
         "collocated": settings.collocated.replicas,
         ROUTER: settings.router.replicas,
         RENDER: settings.render.replicas,
+        ENCODER: settings.encoder.replicas,
     }
-    wanted = {*settings.tiers, ROUTER, *([RENDER] if settings.render.replicas else [])}
+    beside = {RENDER: settings.render.replicas, ENCODER: settings.encoder.replicas}
+    wanted = {*settings.tiers, ROUTER, *(tier for tier, count in beside.items() if count)}
     return {tier: count if tier in wanted else found.get(tier) or max(count, 1) for tier, count in asked.items()}
 
 
@@ -120,6 +129,33 @@ def _render(settings: Settings, image: str) -> RenderSpec:
     )
 
 
+def _encoder(plan: Plan, image: str) -> EncoderSpec:
+    encoder, settings = plan.settings.encoder, plan.settings
+    folder = encoder.folder
+    return EncoderSpec(
+        image=encoder.image or image,
+        connector=encoder.connector,
+        side_channel_port=encoder.side_channel_port,
+        cpu_gib=encoder.cpu_gib,
+        resources=_with_claims(settings, encoder.resources or settings.engine.resources),
+        environment={**settings.engine.environment, **encoder.environment},
+        extra_args=tuple(encoder.extra_args),
+        load_limit_s=plan.load_limit_s,
+        drain_s=encoder.drain_s,
+        keep_s=int(encoder.reuse_s + settings.gateway.request_limit_s) + CLOCKS_S,
+        folder=SharedFolder(folder.node, folder.claim) if folder else None,
+    )
+
+
+def _encode_arguments(settings: Settings) -> dict[str, str]:
+    """The gateway's flags with an encoder tier; a folder's embeddings are each written once."""
+    encoder = settings.encoder
+    if not encoder.replicas:
+        return {}
+    reuse_s = encoder.reuse_s if encoder.connector == "folder" else 0
+    return {"--encode-limit-s": f"{encoder.limit_s:g}", "--embedding-reuse-s": f"{reuse_s:g}"}
+
+
 def _gateway(settings: Settings) -> GatewaySpec:
     limits = settings.gateway
     return GatewaySpec(
@@ -133,6 +169,7 @@ def _gateway(settings: Settings) -> GatewaySpec:
             "--request-limit-s": f"{limits.request_limit_s:g}",
             "--prefill-limit-s": f"{limits.prefill_limit_s:g}",
             "--prefill-policy": limits.prefill_policy,
+            **_encode_arguments(settings),
         },
         api_key_secret=settings.edge.api_key_secret,
     )
@@ -146,7 +183,11 @@ def _chosen_utilization(settings: Settings) -> float | None:
 
 def _engine_resources(settings: Settings, tier: str) -> ResourceSpec:
     """With claims in place of GPUs and EFA where DRA hands them out."""
-    found = _resources(settings.resources_of(tier))
+    return _with_claims(settings, settings.resources_of(tier))
+
+
+def _with_claims(settings: Settings, resources: Resources) -> ResourceSpec:
+    found = _resources(resources)
     gpus, efas = (int(found.extended.get(name, 0)) for name in (GPU_RESOURCE, EFA_RESOURCE))
     if settings.platform.node_software.devices != "dra" or not gpus:
         return found

@@ -20,6 +20,7 @@ from infra.schema.section import NonNegative, Section
 from infra.schema.serving import (
     Chat,
     Connector,
+    Encoder,
     Engine,
     Gateway,
     ImageContents,
@@ -59,6 +60,7 @@ class Settings(Section):
     collocated: Tier = Tier()
     router: Router = Router()
     render: Render = Render()
+    encoder: Encoder = Encoder()
     gateway: Gateway = Gateway()
     connector: Connector = Connector()
     gate: Gate = Gate()

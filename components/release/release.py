@@ -19,12 +19,13 @@ from components.serving.connectors.measurement import NOT_BETWEEN_TIERS
 from components.serving.connectors.nixl import PULL
 from components.serving.connectors.profiles import measurement
 from components.serving.connectors.transfer_config import chosen_for
+from components.serving.encoder import encoder_pod
 from components.serving.engine import engine_pod
 from components.serving.gateway import PROGRAM_FILE, gateway_pod
 from components.serving.release_files import encoded
 from components.serving.render import render_pod
 from components.serving.router import router_pod
-from components.serving.spec import NOT_ENGINES, RENDER, ROUTER, TIERS, ServingSpec
+from components.serving.spec import ENCODER, NOT_ENGINES, RENDER, ROUTER, TIERS, ServingSpec
 
 ID_LENGTH = 10
 
@@ -47,6 +48,8 @@ class Expectation:
     """The model's KV geometry: components/hardware/geometry.py."""
     render_port: int | None = None
     """None without a render tier."""
+    encoder: str | None = None
+    """The encoder tier's connector; None without one."""
     api_key_secret: str | None = None
     """The Secret whose key opens the release's own router."""
     measurement: dict[str, Any] | None = None
@@ -123,6 +126,7 @@ def expectation_of(serving: ServingSpec) -> Expectation:
         tensor_parallel=engine.tensor_parallel,
         layer_groups=groups_to_json(serving.model.geometry.groups),
         render_port=serving.render.port if serving.render else None,
+        encoder=serving.encoder.connector if serving.encoder else None,
         api_key_secret=serving.render.gateway.api_key_secret if serving.render else None,
         measurement=_measurement(serving),
     )
@@ -139,6 +143,8 @@ def _measurement(serving: ServingSpec) -> dict[str, Any] | None:
 def rendered_pods(serving: ServingSpec) -> dict[str, dict[str, Any]]:
     """By tier; with a render tier the gateway is the router."""
     engines = {tier: engine_pod(serving, tier) for tier in TIERS[serving.topology]}
+    if serving.encoder:
+        engines |= {ENCODER: encoder_pod(serving, serving.encoder)}
     if serving.render:
         return engines | {RENDER: render_pod(serving, serving.render), ROUTER: gateway_pod(serving, serving.render)}
     return engines | {ROUTER: router_pod(serving)}

@@ -13,7 +13,13 @@ from components.serving import model_mount, pod, release_files
 from components.serving.chat import chat_arguments, chat_mounts
 from components.serving.connectors.environment import connector_environment
 from components.serving.connectors.transfer_config import transfer_config
-from components.serving.spec import EngineSpec, EngineTier, ServingSpec, TierSpec
+from components.serving.encoder_connectors.profiles import (
+    encoder_arguments,
+    encoder_environment,
+    encoder_mounts,
+    encoder_volumes,
+)
+from components.serving.spec import EngineSpec, EngineTier, ServingSpec
 
 STARTUP_PERIOD_S = 2
 WARM_UP_MARGIN_S = 65
@@ -41,8 +47,13 @@ def engine_pod(serving: ServingSpec, tier: EngineTier) -> dict[str, Any]:
         "lifecycle": {"preStop": {"sleep": {"seconds": PRESTOP_S}}},
         "resources": pod.resources(spec.resources),
         "securityContext": pod.security_context(lock_memory=serving.placement[tier].lock_memory),
-        "volumeMounts": [*pod.SCRATCH_MOUNTS, *model_mount.mounts(serving), *chat_mounts(serving)],
-        **_probes(serving, spec),
+        "volumeMounts": [
+            *pod.SCRATCH_MOUNTS,
+            *model_mount.mounts(serving),
+            *chat_mounts(serving),
+            *encoder_mounts(serving, tier),
+        ],
+        **startup_and_health(serving, spec.engine.port, spec.load_limit_s),
     }
     rendered = pod.pod_spec(
         serving.placement[tier],
@@ -51,6 +62,7 @@ def engine_pod(serving: ServingSpec, tier: EngineTier) -> dict[str, Any]:
             *pod.scratch_volumes(spec.resources.shm),
             *model_mount.volumes(serving),
             *release_files.volumes(container),
+            *encoder_volumes(serving, tier),
         ],
         grace_s=PRESTOP_S + spec.drain_s + KILL_MARGIN_S,
     )
@@ -78,7 +90,7 @@ def engine_arguments(serving: ServingSpec, tier: EngineTier) -> list[str]:
         # Requests and answers as tokens, which are refused without it.
         flags.append("--enable-scale-out")
     pairs = (part for pair in arguments.items() for part in pair)
-    return [*pairs, *flags, *chat_arguments(serving), *spec.extra_args]
+    return [*pairs, *flags, *encoder_arguments(serving, tier), *chat_arguments(serving), *spec.extra_args]
 
 
 def _chosen_arguments(serving: ServingSpec, engine: EngineSpec) -> dict[str, str]:
@@ -103,6 +115,7 @@ def _chosen_arguments(serving: ServingSpec, engine: EngineSpec) -> dict[str, str
 def _environment(serving: ServingSpec, tier: EngineTier) -> list[dict[str, Any]]:
     own = [
         *connector_environment(serving, tier),
+        *encoder_environment(serving, tier),
         *pod.HOME,
         *model_mount.download_environment(serving.model.source),
     ]
@@ -110,15 +123,14 @@ def _environment(serving: ServingSpec, tier: EngineTier) -> list[dict[str, Any]]
     return [*own, *({"name": name, "value": value} for name, value in sorted(chosen.items()))]
 
 
-def _probes(serving: ServingSpec, spec: TierSpec) -> dict[str, Any]:
+def startup_and_health(serving: ServingSpec, port: int, limit_s: int) -> dict[str, Any]:
     """Started: one request was answered. Ready and alive: vLLM's own /health, which it serves from then on."""
     health = {"httpGet": {"path": "/health", "port": "http"}, "timeoutSeconds": 5}
     source = Path(__file__).with_name("warm_up.py").read_text()
-    port, limit_s = str(spec.engine.port), spec.load_limit_s
     return {
         # One try that waits by itself.
         "startupProbe": {
-            "exec": {"command": ["python3", "-I", "-S", "-c", source, port, serving.model.name, str(limit_s)]},
+            "exec": {"command": ["python3", "-I", "-S", "-c", source, str(port), serving.model.name, str(limit_s)]},
             "timeoutSeconds": limit_s + WARM_UP_MARGIN_S,
             "periodSeconds": STARTUP_PERIOD_S,
             "failureThreshold": 1,

@@ -48,6 +48,8 @@ def gateway_arguments(serving: ServingSpec, render: RenderSpec) -> list[str]:
         "--drain-s": str(serving.router.drain_s),
         **render.gateway.arguments,
     }
+    if serving.encoder:
+        arguments["--encoder-tier"] = "yes"
     if render.gateway.api_key_secret:
         arguments["--api-key-file"] = f"{KEYS_MOUNT}/{KEY}"
     connector = chosen_for(serving, TIERS[serving.topology][-1])

@@ -19,7 +19,7 @@ from components.nodes.rdma_counters import PORT as RDMA_COUNTERS_PORT
 from components.serving.autoscaler import LABELS as AUTOSCALER
 from components.serving.autoscaler import METRICS_PORT
 from components.serving.labels import MANAGED_BY, TIER_LABEL
-from components.serving.spec import RENDER, ROUTER, TIERS
+from components.serving.spec import ENCODER, RENDER, ROUTER, TIERS
 
 ENGINE_TIERS = tuple(tier for tiers in TIERS.values() for tier in tiers)
 PROBE = {"matchLabels": {"app.kubernetes.io/component": "probe"}}
@@ -59,15 +59,17 @@ def policies(args: NetworkPoliciesArgs) -> dict[str, Any]:
         "deny-by-default": {"podSelector": {}, "policyTypes": ["Ingress"]},
         "clients-to-router": _policy(_tiers(ROUTER), [{"ports": _ports(args.router_port)}]),
         "metrics": _policy(
-            _tiers(*ENGINE_TIERS, RENDER, ROUTER),
+            _tiers(*ENGINE_TIERS, ENCODER, RENDER, ROUTER),
             # Scrapers live in other namespaces, and the API server's proxy outside all of them.
             [{"ports": _ports(args.engine_port, args.render_port, args.router_metrics_port)}],
         ),
         # The side channel's ports, one a rank, and those that a transport without RDMA picks itself.
         "kv-transfer": _policy(_tiers(*ENGINE_TIERS), [{"from": [{"podSelector": _tiers(*ENGINE_TIERS)}]}]),
+        # Embeddings are read from the encoder, at its side channel's port and one that the transport picks.
+        "embedding-transfer": _policy(_tiers(ENCODER), [{"from": [{"podSelector": _tiers(*ENGINE_TIERS)}]}]),
         "autoscaler": _policy({"matchLabels": AUTOSCALER}, [{"ports": _ports(METRICS_PORT)}]),
         "rdma-counters": _policy({"matchLabels": {NAME: RDMA_COUNTERS}}, [{"ports": _ports(RDMA_COUNTERS_PORT)}]),
-        "probe": _policy(_tiers(*ENGINE_TIERS, RENDER, ROUTER), [{"from": [{"podSelector": PROBE}]}]),
+        "probe": _policy(_tiers(*ENGINE_TIERS, ENCODER, RENDER, ROUTER), [{"from": [{"podSelector": PROBE}]}]),
     }
 
 

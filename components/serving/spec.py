@@ -17,12 +17,13 @@ EngineTier = Literal["prefill", "decode", "collocated"]
 
 ROUTER = "router"
 RENDER = "render"
+ENCODER = "encoder"
 TIERS: dict[Topology, tuple[EngineTier, ...]] = {
     "prefill-decode": ("prefill", "decode"),
     "collocated": ("collocated",),
 }
 """The engine tiers of each topology; a router stands in front of them in every one, and a render tier may."""
-NOT_ENGINES = (ROUTER, RENDER)
+NOT_ENGINES = (ROUTER, RENDER, ENCODER)
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,33 @@ class RenderSpec:
 
 
 @dataclass(frozen=True)
+class SharedFolder:
+    """Exactly one of the two: a folder of the one node there is, or a PersistentVolumeClaim of many writers."""
+
+    node: str | None = None
+    claim: str | None = None
+
+
+@dataclass(frozen=True)
+class EncoderSpec:
+    """The tier that runs the model's vision and audio encoders alone, and hands the embeddings over."""
+
+    image: str
+    connector: str
+    side_channel_port: int
+    cpu_gib: float
+    """Host memory for embeddings on each side, GiB, where the connector keeps them there."""
+    resources: ResourceSpec
+    environment: Mapping[str, str]
+    extra_args: tuple[str, ...]
+    load_limit_s: int
+    drain_s: int
+    keep_s: int
+    """How long an embedding lies in the shared folder."""
+    folder: SharedFolder | None = None
+
+
+@dataclass(frozen=True)
 class PodPlacement:
     """Where the pods may run and as whom."""
 
@@ -189,6 +217,7 @@ class ServingSpec:
     note: str
     chat: ChatSpec = ChatSpec()
     render: RenderSpec | None = None
+    encoder: EncoderSpec | None = None
     nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By tier, the node generation that the platform makes for it, where it makes nodes."""
     connector_parts: Chosen | None = None

@@ -5,12 +5,26 @@ from __future__ import annotations
 from types import ModuleType
 
 from infra.plan import Plan
-from infra.rules import addons, autoscale, chat, connector, edge, layers, model, network, nodes, operation, parity, pods
+from infra.rules import (
+    addons,
+    autoscale,
+    chat,
+    connector,
+    edge,
+    encoder,
+    layers,
+    model,
+    network,
+    nodes,
+    operation,
+    parity,
+    pods,
+)
 from infra.rules.rule import Finding, Layer, Rule
 
 SUBJECTS: dict[ModuleType, Layer] = {
     parity: "serving", connector: "serving", pods: "serving", nodes: "any", network: "cluster", addons: "cluster",
-    edge: "serving", chat: "serving", model: "serving", operation: "serving", autoscale: "serving", layers: "any",
+    edge: "serving", chat: "serving", encoder: "serving", model: "serving", operation: "serving", autoscale: "serving", layers: "any",
 }  # fmt: skip
 """In the order of docs/reference/rules.md, each with the layer that its rules are about."""
 

@@ -348,7 +348,7 @@ def offload_fits(plan: Plan) -> Iterator[Finding]:
         mapped = sum(part.cpu_gib or 0 for part in asked if part.name == "offloading")
         filled = sum(part.cpu_gib or 0 for part in asked)
         for field, wanted in (("shm", mapped), ("memory", filled)):
-            held = _gib(getattr(resources, field))
+            held = gib(getattr(resources, field))
             if wanted and held is not None and held <= wanted:
                 yield Finding(f"{tier}.resources.{field}", f"{getattr(resources, field)}",
                               f"more than {wanted:g}Gi, which connector.cpuGib fills")  # fmt: skip
@@ -417,7 +417,7 @@ def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", re.split(r"[=<>!~ ]", name)[0]).lower()
 
 
-def _gib(quantity: str) -> float | None:
+def gib(quantity: str) -> float | None:
     """Kubernetes' `512Mi`, `64Gi`, `1Ti` in GiB; None for other ways to write it."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)(Mi|Gi|Ti)", quantity)
     return float(match[1]) * {"Mi": 1 / 1024, "Gi": 1.0, "Ti": 1024.0}[match[2]] if match else None

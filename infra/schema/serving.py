@@ -1,4 +1,5 @@
-"""What is served, and by which tiers: model, chat, engine, prefill, decode, router, render, gateway, connector."""
+"""What is served, and by which tiers: model, chat, engine, prefill, decode, router, render, encoder, gateway,
+connector."""
 
 from __future__ import annotations
 
@@ -233,6 +234,50 @@ class Render(Section):
     """Arguments for `vllm launch render`, after all others, so that they win."""
     start_limit_s: Positive = 300
     """How long loading tokenizer and template may take before a pod is restarted."""
+
+
+class EncoderFolder(Section):
+    """A folder that the encoder's and the engines' pods share: exactly one of the two."""
+
+    claim: str | None = None
+    """A PersistentVolumeClaim of the namespace that many pods may write (ReadWriteMany)."""
+    node: str | None = None
+    """A folder of the node, where there is only one; the pods' user must be able to write to it."""
+
+    @model_validator(mode="after")
+    def one_place(self) -> EncoderFolder:
+        given = [place for place in (self.claim, self.node) if place is not None]
+        if len(given) != 1:
+            raise ValueError(f"give exactly one of claim, node; found {len(given)}")
+        return self
+
+
+class Encoder(Section):
+    """A tier that runs the model's vision and audio encoders alone; 0 replicas: the engines do it."""
+
+    replicas: NonNegative = 0
+    image: str | None = None
+    """In place of `image`; it must hold the same vLLM."""
+    connector: Literal["nixl", "folder"] = "nixl"
+    """How embeddings reach the engines: read from the encoder's host memory, or through a shared folder."""
+    cpu_gib: PositiveNumber = 2.0
+    """With `nixl`: host memory for embeddings, GiB in each encoder and each engine; it lies in /dev/shm."""
+    side_channel_port: Port = 5601
+    """With `nixl`: where encoders answer engines."""
+    folder: EncoderFolder | None = None
+    """With `folder`: where it lies."""
+    reuse_s: Positive = 600
+    """With `folder`: how long an embedding may be used again, in seconds; then it is cleared away."""
+    limit_s: PositiveNumber = 60.0
+    """How long encoding one image, video or sound may take."""
+    resources: Resources | None = None
+    """In place of `engine.resources`."""
+    environment: dict[str, str] = {}
+    """Added to `engine.environment`."""
+    extra_args: list[str] = []
+    """Arguments for vLLM, after all others, so that they win."""
+    drain_s: Positive = 45
+    """How long what it encodes may go on when a pod is stopped."""
 
 
 class Gateway(Section):
