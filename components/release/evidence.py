@@ -78,12 +78,13 @@ class Evidence:
 
     `not_ready` says what kept pods from getting ready (then nothing was probed); `unmeasured` what
     kept the probe from measuring; `no_nodes` why the candidate's nodes did not start. `ended` names the pods whose container ended while the probe ran, and
-    says why. `ageing`, `router` and `render` are the probe's own records.
+    says why. `ageing`, `router`, `render` and `encoder` are the probe's own records.
     """
 
     pairs: list[PairEvidence] = field(default_factory=list)
     router: dict[str, Any] | None = None
     render: dict[str, Any] | None = None
+    encoder: dict[str, Any] | None = None
     ageing: dict[str, Any] | None = None
     not_ready: str | None = None
     unmeasured: str | None = None
@@ -111,6 +112,7 @@ def read_evidence(content: dict[str, Any]) -> Evidence:
         ],
         router=content.get("router"),
         render=content.get("render"),
+        encoder=content.get("encoder"),
         ageing=content.get("ageing"),
         seconds=dict(content.get("seconds", {})),
     )

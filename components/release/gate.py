@@ -227,6 +227,7 @@ def limits_of(release: Release, settings: dict[str, Any]) -> Limits:
         tensor_parallel=wanted.tensor_parallel,
         collocated=wanted.topology == "collocated",
         render=wanted.render_port is not None,
+        encoder=wanted.encoder is not None,
         unmeasured=how.get("unmeasured"),
         accept_unmeasured=settings.get("unmeasured") == "accept-content-only",
         whole_blocks=bool(how.get("wholeBlocks")),

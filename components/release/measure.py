@@ -18,7 +18,7 @@ from components.release.probe_job import run_probe
 from components.release.release import Expectation, Release
 from components.serving.connectors.nixl import PULL
 from components.serving.gateway import KEY
-from components.serving.spec import RENDER, ROUTER
+from components.serving.spec import ENCODER, RENDER, ROUTER
 
 POLL_S = 1.0
 SAY_EVERY_S = 10.0
@@ -136,6 +136,7 @@ def probe_plan(pods: list[Pod], expectation: Expectation, probe: ProbeSettings) 
         "pairs": [[target(prefill), target(decode)] for prefill, decode in pairs],
         "router": f"http://{router[0].ip}:{expectation.router_port}" if router else None,
         "render": [target(pod, expectation.render_port) for pod in of(RENDER)],
+        "embeddings": [[target(encoder), target(consumer)] for encoder, consumer in cover(of(ENCODER), engines)],
         "reference": target(engines[0])["url"] if engines else None,
         "measurement": expectation.measurement or PULL.measurement.to_json(),
         "model": expectation.model,

@@ -5,11 +5,12 @@ path is the only argument) and prints its evidence as the last line, after `EVID
 nothing: what it could not measure, it says so.
 
 Plan:   pairs [[prefill, decode], ...] (each {name, url}), router url or null, render [{name, url}, ...],
-        reference (an engine's url, for what the render tier makes of a prompt), measurement, model, vocabulary,
+        embeddings [[encoder, engine], ...], reference (an engine's url, for what the render tier makes of a
+        prompt), measurement, model, vocabulary,
         prompt_tokens, answer_tokens, samples, age {mode: off|on, limit_s}, max_model_len,
         request_limit_s
 Evidence: {"pairs": [{prefill, decode, fresh: [sample], aged: [sample], error, failed}], "router": {...},
-        "render": {...}, "ageing": {...}, "seconds": {...}}
+        "render": {...}, "encoder": {...}, "ageing": {...}, "seconds": {...}}
 Sample: {tokens, ms, post_ms, bytes, descriptors, transfers, failed, external_tokens,
         prefill_tokens, decode_tokens, prefill_ms, decode_ms, answer, reference}
 
@@ -17,15 +18,18 @@ Which series hold the transfers, and on which side, is the plan's `measurement`
 (components/serving/connectors/measurement.py).
 """
 
+import base64
 import json
 import os
 import random
 import re
+import struct
 import sys
 import threading
 import time
 import urllib.error
 import urllib.request
+import zlib
 
 WARM_UP_TOKENS = 48
 SETTLE_LIMIT_S = 15.0
@@ -39,6 +43,8 @@ AGEING_MARGIN = 1.25  # pass a quarter more tokens than the cache holds: it has 
 CHAT_WORDS = 64
 ANSWERS = 3
 """Near ties at temperature 0 may fall the other way in another batch shape: not in most of three."""
+IMAGE_PIXELS = 112
+"""Each side of the probe's images: a few tokens for every model of today."""
 ROUTER_KEY_VARIABLE = "ROUTER_API_KEY"
 """Holds the keys of the release's own router, one a line, where it asks for one."""
 TRANSFER_KEYS = ("ms", "post_ms", "bytes", "descriptors", "transfers", "failed", "external_tokens")
@@ -412,14 +418,127 @@ def check_render(client, plan):
     return result
 
 
+def picture(size=IMAGE_PIXELS):
+    """A PNG of random colours as a data URL: no cache can hold any of it. PNG specification, third edition, 5 and
+    11.2: 8 bits a sample, truecolour, no filter."""
+
+    def chunk(kind, content):
+        check = zlib.crc32(kind + content)
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", check)
+
+    rows = b"".join(b"\0" + random.randbytes(3 * size) for _ in range(size))
+    header = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)
+    content = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + content).decode()
+
+
+def image_body(plan, url):
+    body = chat_body(plan, "What is shown?")
+    image = {"type": "image_url", "image_url": {"url": url}}
+    body["messages"][0]["content"] = [image, {"type": "text", "text": "What is shown?"}]
+    return body
+
+
+def shown(client, plan, url):
+    """What the render tier makes of a chat about an image: {token_ids, features, ...}."""
+    made = client.post(f"{plan['render'][0]['url']}/v1/chat/completions/render", image_body(plan, url))
+    hashes = ((made.get("features") or {}).get("mm_hashes") or {}).get("image") or []
+    if len(hashes) != 1:
+        raise CannotMeasure(f"the render tier made {len(hashes)} images of one")
+    return made
+
+
+def named(plan, made, name, pixels):
+    """The engine's request for a rendered chat, its image under another name and with the `pixels` of another."""
+    features = {**made["features"], "mm_hashes": {"image": [name]}, "kwargs_data": pixels["features"]["kwargs_data"]}
+    sampling = {"temperature": 0, "max_tokens": plan["answer_tokens"], "ignore_eos": True}
+    return {"model": plan["model"], "token_ids": made["token_ids"], "features": features, "sampling_params": sampling}
+
+
+def encoded(client, plan, url, made, name):
+    """Have an encoder encode the image under a name. Returns what it says of it."""
+    place = made["features"]["mm_placeholders"]["image"][0]
+    begin, end = place["offset"], place["offset"] + place["length"]
+    body = named(plan, made, name, made)
+    body["token_ids"] = made["token_ids"][begin:end]
+    body["features"]["mm_placeholders"] = {"image": [{"offset": 0, "length": place["length"]}]}
+    body["sampling_params"] = {"temperature": 0, "max_tokens": 1}
+    params = client.post(f"{url}/inference/v1/generate", body).get("ec_transfer_params") or {}
+    if name not in params:
+        raise CannotMeasure(f"{url} encoded an image and named no embedding")
+    return params
+
+
+def generated(client, url, body):
+    return client.post(f"{url}/inference/v1/generate", body)["choices"][0]["token_ids"]
+
+
+def embedding_sample(client, plan, encoder, engine):
+    """Whether an engine takes an image's embedding from the encoder. It is given the image's name with the pixels
+    of another image: `moved` is its answer, `own` that to the image by its own encoder, `decoy` that to the other.
+    Every name is used once: neither side has anything of it in a cache."""
+    image, other = shown(client, plan, picture()), shown(client, plan, picture())
+    name = random.randbytes(32).hex()
+    params = encoded(client, plan, encoder["url"], image, name)
+    asked = named(plan, image, name, other) | {"ec_transfer_params": params}
+    moved = generated(client, engine["url"], asked)
+    own = generated(client, engine["url"], named(plan, image, random.randbytes(32).hex(), image))
+    decoy = generated(client, engine["url"], named(plan, image, random.randbytes(32).hex(), other))
+    return {"moved": moved, "own": own, "decoy": decoy}
+
+
+def served(client, encoders):
+    """Requests that the encoders have ended well."""
+    return sum(total(page(client, url), "vllm:request_success_total") or 0 for url in encoders)
+
+
+def through_gateway(client, plan, result):
+    """Ask about images through the release's own router, and an engine about the same."""
+    encoders = sorted({encoder["url"] for encoder, _ in plan["embeddings"]})
+    before = served(client, encoders)
+    for _ in range(ANSWERS):
+        body = image_body(plan, picture())
+        router, _ = said(client, plan["router"], "chat/completions", body)
+        engine, _ = said(client, plan["reference"], "chat/completions", body)
+        result["answers"].append({"router": router, "engine": engine})
+    deadline = time.monotonic() + SETTLE_LIMIT_S
+    while served(client, encoders) - before < ANSWERS and time.monotonic() < deadline:
+        time.sleep(0.05)
+    result["encoded"] = served(client, encoders) - before
+
+
+def check_encoder(client, plan):
+    """Whether embeddings come from every encoder to every engine that loads them, and whether the router asks
+    encoders. Returns {pairs: [{encoder, consumer, samples, error}], answers: [{router, engine}], encoded, error,
+    router_error}: `error` says why images can't be asked about at all."""
+    result = {"pairs": [], "answers": [], "encoded": 0, "error": None, "router_error": None}
+    try:
+        shown(client, plan, picture())
+    except CannotMeasure as error:
+        return result | {"error": str(error)}
+    for encoder, engine in plan["embeddings"]:
+        pair = {"encoder": encoder["name"], "consumer": engine["name"], "samples": [], "error": None}
+        result["pairs"].append(pair)
+        try:
+            for _ in range(ANSWERS):
+                pair["samples"].append(embedding_sample(client, plan, encoder, engine))
+        except CannotMeasure as error:
+            pair["error"] = str(error)
+    try:
+        through_gateway(client, plan, result)
+    except CannotMeasure as error:
+        result["router_error"] = str(error)
+    return result
+
+
 def probe(plan):
-    """Warm up, measure fresh, age, measure again, and ask router and render tier."""
+    """Warm up, measure fresh, age, measure again, and ask router, render tier and encoder tier."""
     client = Client(plan["request_limit_s"], os.environ.get(ROUTER_KEY_VARIABLE, "").partition("\n")[0].strip())
     results = [
         {"prefill": p["name"], "decode": d["name"], "fresh": [], "aged": [], "error": None, "failed": 0}
         for p, d in plan["pairs"]
     ]
-    evidence = {"pairs": results, "router": None, "render": None, "ageing": None, "seconds": {}}
+    evidence = {"pairs": results, "router": None, "render": None, "encoder": None, "ageing": None, "seconds": {}}
     started, warm, still = time.monotonic(), set(), set()
     for result, pair in zip(results, plan["pairs"], strict=True):
         try:
@@ -432,6 +551,8 @@ def probe(plan):
         evidence["router"] = through_router(client, plan)
     if plan["render"]:
         evidence["render"] = check_render(client, plan)
+    if plan.get("embeddings"):
+        evidence["encoder"] = check_encoder(client, plan)
     evidence["seconds"]["fresh"] = time.monotonic() - started
     measurable = [p for r, p in zip(results, plan["pairs"], strict=True) if r["error"] is None]
     if plan["age"]["mode"] == "on" and measurable:

@@ -44,6 +44,8 @@ class Limits:
     collocated: bool = False
     render: bool = False
     """Whether the release has a render tier."""
+    encoder: bool = False
+    """Whether it has an encoder tier."""
     unmeasured: str | None = None
     """Why times and bytes of its connector can't be measured; None where they can."""
     accept_unmeasured: bool = False
@@ -389,6 +391,79 @@ def _render_differs(found: dict[str, Any]) -> Finding | None:
     )  # fmt: skip
 
 
+def _encoder_trouble(evidence: Evidence, limits: Limits) -> Finding | None:
+    found = evidence.encoder
+    if not limits.encoder:
+        return None
+    if found is None or not (found["error"] or found["pairs"]):
+        return Finding(
+            "inconclusive", "encoder-not-asked", "the probe did not ask the release's encoder tier",
+            "check that the encoder tier has a pod and run `pulumi up` again",
+        )  # fmt: skip
+    failed = [f"{pair['encoder']} -> {pair['consumer']}: {pair['error']}" for pair in found["pairs"] if pair["error"]]
+    if failed:
+        return Finding(
+            "fail", "encoder-failed", f"an embedding could not be made or loaded: {'; '.join(failed)}",
+            "read the logs of the pods that are named: they need one image and one connector",
+        )  # fmt: skip
+    if found["error"]:
+        return Finding(
+            "inconclusive", "encoder-unmeasured", f"the probe could not measure the encoder tier: {found['error']}",
+            "the probe asks with an image: see the message; the release was not judged",
+        )  # fmt: skip
+    return next((f for pair in found["pairs"] if (f := _embeddings(pair))), None) or _encoder_routed(found)
+
+
+def _embeddings(pair: dict[str, Any]) -> Finding | None:
+    """An item's embedding came from the encoder where the engine, given other pixels under its name, answered as
+    it does of the item itself."""
+    way, samples = f"{pair['encoder']} -> {pair['consumer']}", pair["samples"]
+    telling = [sample for sample in samples if sample["own"] != sample["decoy"]]
+    if not telling:
+        return Finding(
+            "inconclusive", "encoder-blind", f"{way}: the model answers alike whatever the image shows",
+            "whether embeddings move can't be told from such answers; raise gate.answerTokens",
+        )  # fmt: skip
+    ignored = sum(sample["moved"] == sample["decoy"] for sample in telling)
+    right = sum(sample["moved"] == sample["own"] for sample in telling)
+    if right > len(telling) * ANSWER_SHARE:
+        return None
+    if ignored:
+        return Finding(
+            "fail", "encoder-never-used",
+            f"{way}: {ignored} of {len(telling)} images were encoded by the encoder and again by the engine",
+            "the engine loads no embedding: look for an argument or an admission webhook that overrides "
+            "`--ec-transfer-config`, and for a folder or a side channel that the two don't share",
+        )  # fmt: skip
+    return Finding(
+        "fail", "encoder-differs",
+        f"{way}: {len(telling) - right} of {len(telling)} answers to a moved embedding differ from the engine's own",
+        "the embedding arrives damaged: check that both run the same image, model files and dtype",
+    )  # fmt: skip
+
+
+def _encoder_routed(found: dict[str, Any]) -> Finding | None:
+    answers = found["answers"]
+    if found["router_error"] or not answers:
+        return Finding(
+            "fail", "encoder-failed", f"the gateway does not serve images: {found['router_error'] or 'no answer'}",
+            "read the gateway's log and the encoders'",
+        )  # fmt: skip
+    if found["encoded"] < len(answers):
+        return Finding(
+            "fail", "encoder-not-routed",
+            f"{len(answers)} images went through the gateway, the encoders counted {found['encoded']:g} requests",
+            "read the gateway's log: it must have `--encoder-tier yes` and see the encoders' pods",
+        )  # fmt: skip
+    other = sum(answer["router"] != answer["engine"] for answer in answers)
+    if other > len(answers) * (1 - ANSWER_SHARE):
+        return Finding(
+            "fail", "encoder-differs", f"{other} of {len(answers)} answers to images through the gateway differ from "
+            "an engine's own", "give encoders, render tier and engines one image, one model and one `chat`",
+        )  # fmt: skip
+    return None
+
+
 CHECKS: tuple[Check, ...] = (
     _no_nodes,
     _not_ready,
@@ -406,6 +481,7 @@ CHECKS: tuple[Check, ...] = (
     _slower_than_expected,
     _router_trouble,
     _render_trouble,
+    _encoder_trouble,
 )
 """In order: what explains the others comes first."""
 
