@@ -16,8 +16,8 @@ SPECS = policies(NetworkPoliciesArgs("splitserve", ENGINE, ROUTER, ROUTER_METRIC
 Labels = dict[str, str] | None
 OUTSIDE: Labels = None
 """A pod of another namespace, or no pod at all: a node, a load balancer, the API server's proxy."""
-PREFILL, DECODE, COLLOCATED, FRONT, RENDER = (
-    pod_labels("r1", tier) for tier in ("prefill", "decode", "collocated", "router", "render")
+PREFILL, DECODE, COLLOCATED, FRONT, RENDER, ENCODER = (
+    pod_labels("r1", tier) for tier in ("prefill", "decode", "collocated", "router", "render", "encoder")
 )
 STRANGER: Labels = {"app": "a-pod-of-somebody-in-the-namespace"}
 PROBE: Labels = {"app.kubernetes.io/managed-by": "splitserve", "app.kubernetes.io/component": "probe"}
@@ -103,3 +103,10 @@ def test_the_gateway_the_probe_and_scrapers_reach_the_render_tier_and_nothing_el
     assert all(reaches(source, RENDER, RENDER_PORT) for source in (FRONT, PROBE, OUTSIDE))
     assert not reaches(OUTSIDE, RENDER, SIDE_CHANNEL)
     assert not reaches(STRANGER, RENDER, ENGINE + 1000)
+
+
+def test_engines_alone_read_embeddings_from_encoders() -> None:
+    for port in (SIDE_CHANNEL + 1, 40000):
+        assert reaches(PREFILL, ENCODER, port) and reaches(COLLOCATED, ENCODER, port) and reaches(PROBE, ENCODER, port)
+        assert not any(reaches(source, ENCODER, port) for source in (OUTSIDE, STRANGER, FRONT, RENDER))
+    assert all(reaches(source, ENCODER, ENGINE) for source in (FRONT, PROBE, OUTSIDE))
