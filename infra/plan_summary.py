@@ -91,6 +91,9 @@ def _beside(plan: Plan) -> Iterable[tuple[str, str]]:
     pods = plan.settings.render.replicas
     if pods:
         yield "render", f"{pods} pods on CPUs; the gateway is the router"
+    encoder = plan.settings.encoder
+    if encoder.replicas:
+        yield "encoder", f"{encoder.replicas} pods that encode images and sounds; embeddings by {encoder.connector}"
     if plan.settings.connector.name != "nixl" and plan.settings.topology == "prefill-decode":
         parts = ", ".join(one.name for one in plan.settings.connector.chosen.parts)
         yield "connector", parts if plan.settings.connector.name != "multi" else f"multi: {parts}"

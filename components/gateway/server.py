@@ -108,8 +108,8 @@ class Server:
         return response
 
     async def _health(self, _: web.Request) -> web.Response:
-        """Ready: not draining, and each tier has a pod."""
-        missing = self.chain.upstream.pods.without()
+        """Ready: not draining, and each tier that text needs has a pod."""
+        missing = [tier for tier in self.chain.upstream.pods.without() if tier != "encoder"]
         if self.draining or missing:
             why = "draining" if self.draining else "no pod of " + ", ".join(missing)
             return web.json_response({"status": why}, status=503)

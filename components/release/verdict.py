@@ -114,13 +114,14 @@ def judge(evidence: Evidence, limits: Limits) -> Verdict:
         if finding := check(evidence, limits):
             verdict = Verdict(finding.outcome, finding.cause, finding.message, finding.fix)
             return replace(verdict, **numbers)
+    embeddings = "; embeddings come from the encoder tier" if limits.encoder else ""
     if limits.collocated:
-        return Verdict("pass", "collocated", "collocated: no KV is transferred", "", **numbers)
+        return Verdict("pass", "collocated", f"collocated: no KV is transferred{embeddings}", "", **numbers)
     if limits.unmeasured:
-        message = f"prompts arrived and answers are right; the transfer's time {limits.unmeasured}"
+        message = f"prompts arrived and answers are right; the transfer's time {limits.unmeasured}{embeddings}"
         return Verdict("pass", "content-only", message, "", **numbers)
     message = f"KV transfer {_ms(slowest_fresh)} fresh, {_ms(slowest_aged)} aged"
-    return Verdict("pass", "fast", f"{message}; limit {limits.limit_ms:g} ms", "", **numbers)
+    return Verdict("pass", "fast", f"{message}; limit {limits.limit_ms:g} ms{embeddings}", "", **numbers)
 
 
 def _not_ready(evidence: Evidence, _: Limits) -> Finding | None:

@@ -11,6 +11,7 @@ import pytest
 
 from components.gateway.embeddings import Embeddings
 from components.gateway.encode import items_of
+from components.gateway.pods import Pods
 from components.gateway.settings import Settings, faults_of
 from tests.unit.fake_gateway_stand import Stand, of_generate, on_a_stand, run, until
 from tests.unit.fake_gateway_tiers import IMAGE_TOKENS, PLACEHOLDER
@@ -171,11 +172,25 @@ def test_a_client_that_leaves_ends_its_encoding_and_no_other_s(reuse_s: float) -
     leaves()
 
 
-@on_a_stand(encoders=1, topology="collocated")
-async def test_it_is_not_ready_without_an_encoder(s: Stand) -> None:
-    async with s.session.get(s.url + "/health") as response:
-        assert response.status == 200
-    assert await s.metric('healthy_pods{tier="encoder"}') == 1
+def test_without_encoders_text_is_served_and_an_image_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Pods] = []
+
+    def kept(*tiers: Any, **chosen: Any) -> Pods:
+        made.append(Pods(*tiers, **chosen))
+        return made[-1]
+
+    monkeypatch.setattr("components.gateway.main.Pods", kept)
+
+    @on_a_stand(encoders=1, topology="collocated")
+    async def asked(s: Stand) -> None:
+        made[0].put("encoder", {})
+        async with s.session.get(s.url + "/health") as response:
+            assert response.status == 200
+        assert (await s.chat())[0] == 200
+        status, answer = await s.chat(**asking("a"))
+        assert (status, answer["error"]["message"]) == (503, "no encoder pod is ready")
+
+    asked()
 
 
 def test_flags_of_an_encoder_tier() -> None:

@@ -11,6 +11,7 @@ from infra.rules.all_rules import check, rules
 from infra.rules.rule_table import rule_table
 from tests.unit.plans import ROOT, changed, errors, found, make_plan, prod, stack_values
 from tests.unit.test_autoscaling import FAULTS as AUTOSCALE_FAULTS
+from tests.unit.test_encoder_rules import FAULTS as ENCODER_FAULTS
 from tests.unit.test_rules_chat import FAULTS as CHAT_FAULTS
 from tests.unit.test_rules_connector import FAULTS as CONNECTOR_FAULTS
 from tests.unit.test_rules_network import FAULTS as NETWORK_FAULTS
@@ -185,11 +186,13 @@ def test_a_plan_with_the_fault_is_told_so(fault: str) -> None:
 def test_every_rule_has_a_test_that_breaks_it() -> None:
     elsewhere = {"hybrid-equal-tp", "hybrid-state-layout", "hybrid-block-size", "gpus-shared", "geometry-known", "transfer-in-limit",
                  "aged-transfer-in-limit", "efa-self-rules", "tiers-reach-each-other", "interfaces-known",
-                 "connector-window-memory", "connector-hybrid", "dra-efa-whole", "layers-possible", "cluster-stack-named", "settings-of-the-layer"}  # fmt: skip
+                 "connector-window-memory", "connector-hybrid", "dra-efa-whole", "layers-possible", "cluster-stack-named",
+                 "settings-of-the-layer", "encoder-for-the-model"}  # fmt: skip
     tables = [
         *FAULTS.values(),
         *NETWORK_FAULTS.values(),
         *CHAT_FAULTS.values(),
+        *ENCODER_FAULTS.values(),
         *AUTOSCALE_FAULTS.values(),
         *CONNECTOR_FAULTS.values(),
     ]
