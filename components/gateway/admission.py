@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from .faults import Fault
 
@@ -84,3 +84,12 @@ class ByteBudget:
 
     def give_back(self, size: int) -> None:
         self.held_bytes -= size
+
+    @contextmanager
+    def holding(self, size: int) -> Iterator[None]:
+        """Raises: Fault 429."""
+        self.take(size)
+        try:
+            yield
+        finally:
+            self.give_back(size)

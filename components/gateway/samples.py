@@ -84,6 +84,16 @@ def split(
     return samples
 
 
+def media_bytes(samples: list[Sample]) -> int:
+    """What the rendered images, videos and sounds of a request weigh: many times what the client sent. The samples
+    of one prompt share them."""
+    prompts = {sample.prompt: sample.request.get("features") or {} for sample in samples}
+    given = (
+        one for features in prompts.values() for items in (features.get("kwargs_data") or {}).values() for one in items
+    )
+    return sum(len(one) for one in given if one)
+
+
 def prefill_body(sample: Sample, kv_transfer_params: dict[str, Any] = ASK_TO_KEEP) -> dict[str, Any]:
     params = {
         name: value for name, value in sample.request["sampling_params"].items() if name not in FOR_PREFILL_USELESS

@@ -24,7 +24,7 @@ from .encode import Encode, without_names
 from .faults import Fault
 from .job import Job
 from .keys import Keys
-from .samples import split
+from .samples import media_bytes, split
 from .sanitize import strip
 from .streaming import Streamed
 from .telemetry import Telemetry
@@ -138,17 +138,26 @@ class Server:
             try:
                 async with asyncio.timeout(self.settings.request_limit_s):
                     job = await self._rendered(kind, body, request[ABOUT].headers)
-                    if not job.streams:
-                        answer = await whole(job, self.chain, self._derender)
-                        self._first_byte(request)
-                        return web.Response(body=orjson.dumps(answer), content_type="application/json")
-                    await self._stream(job, out)
+                    with self.budget.holding(media_bytes(job.samples)):
+                        if (answer := await self._answered(job, out)) is not None:
+                            return answer
             except (Fault, TimeoutError) as failure:
                 fault = failure if isinstance(failure, Fault) else _too_long()
                 if out.response is None:
                     raise fault from None
                 await self._broken_off(request, out, fault)
             return await out.end()
+
+    async def _answered(self, job: Job, out: Written) -> web.Response | None:
+        """The whole answer; None when it was streamed."""
+        if self._encode:
+            await self._encode.all(job.samples)
+        if job.streams:
+            await self._stream(job, out)
+            return None
+        answer = await whole(job, self.chain, self._derender)
+        self._first_byte(out.request)
+        return web.Response(body=orjson.dumps(answer), content_type="application/json")
 
     async def _stream(self, job: Job, out: Written) -> None:
         async with aclosing(Streamed(job, self.chain, self._derender).writes()) as writes:
@@ -172,8 +181,6 @@ class Server:
             unique=f"-{secrets.token_hex(16)}" if by_id else "",
         )
         job.echoed = await self._echoed(job, rendered)
-        if self._encode:
-            await self._encode.all(job.samples)
         return job
 
     async def _echoed(self, job: Job, rendered: list[dict[str, Any]]) -> list[str]:

@@ -193,6 +193,16 @@ def test_without_encoders_text_is_served_and_an_image_is_told_to_come_again(monk
     asked()
 
 
+@on_a_stand(encoders=1, topology="collocated", body_memory_bytes=4000)
+async def test_rendered_images_count_as_memory_until_their_request_ends(s: Stand) -> None:
+    """A megapixel is a PNG of some 100 kB and 30 MB of numbers."""
+    status, answer = await s.chat(**asking("a" * 3000))
+    assert (status, answer["error"]["type"]) == (429, "RateLimitError")
+    assert s.encoder[0].seen == []
+    assert (await s.chat(**asking("a" * 100)))[0] == 200
+    assert await s.metric("held_body_bytes") == 0
+
+
 def test_flags_of_an_encoder_tier() -> None:
     assert Settings(encoder_tier="yes").tiers == ("render", "encoder", "prefill", "decode")
     assert Settings(encoder_tier="yes", topology="collocated").engine_tier == "collocated"
