@@ -14,6 +14,7 @@ from components.existing.read import ZONE
 from components.existing.rights import plugin_rights, serving_rights
 from components.nodes.device_claim import dra_fault
 from components.nodes.names import EFA_NODES, EFA_RESOURCE, GPU_NODES, GPU_RESOURCE, DevicesBy, Plugin
+from components.serving.spec import ENCODER
 from infra.rules.rule import Finding
 from infra.schema.platform import Platform
 from infra.settings import Settings
@@ -68,6 +69,10 @@ def wanted(settings: Settings, owner: str, *, devices_by: DevicesBy = "plugin",
     tiers = tuple(
         TierNeed(name, tier.replicas, settings.resources_of(name).extended) for name, tier in settings.tiers.items()
     )
+    encoder = settings.encoder
+    if encoder.replicas:
+        resources = encoder.resources or settings.engine.resources
+        tiers = (*tiers, TierNeed(ENCODER, encoder.replicas, resources.extended))
     claim = settings.model.volume.claim if settings.model.volume else None
     return Wanted(settings.platform, tiers, settings.edge.service_type, claim, devices_by=devices_by,
                   plugins=plugins, owner=owner)  # fmt: skip

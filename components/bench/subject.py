@@ -33,9 +33,7 @@ class Subject:
     @property
     def gpus(self) -> int:
         """0 where engines ask for none by count: on CPUs, or by device claims."""
-        return sum(
-            _gpus(pod) * self.sizes.get(tier, 0) for tier, pod in self.release.pods.items() if tier not in NOT_ENGINES
-        )
+        return sum(_gpus(pod) * self.sizes.get(tier, 0) for tier, pod in self.release.pods.items())
 
     @property
     def units(self) -> tuple[int, str]:

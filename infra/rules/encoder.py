@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from components.nodes.names import GPU_RESOURCE
 from components.serving.encoder_connectors.profiles import PROFILES
 from components.serving.spec import TIERS
 from infra.plan import Plan
@@ -111,6 +112,27 @@ def encoder_shm(plan: Plan) -> Iterator[Finding]:
             if held is not None and held <= encoder.cpu_gib:
                 yield Finding(f"{tier}.resources.{field}", getattr(resources, field),
                               f"more than {encoder.cpu_gib:g}Gi, which encoder.cpuGib takes")  # fmt: skip
+
+
+@rule("encoder-gpus", "error", "An encoder asks for one GPU, and the nodes hold encoders beside the engines.",
+      "splitserve: encoders are started without parallelism, on the nodes of the tier that loads the embeddings; "
+      "pods that can't be scheduled wait for ever")  # fmt: skip
+def encoder_gpus(plan: Plan) -> Iterator[Finding]:
+    settings, encoder, consumer = plan.settings, plan.settings.encoder, _consumer(plan)
+    hardware = plan.hardware[consumer]
+    if not _wanted(plan) or hardware is None:
+        return
+    asked = (encoder.resources or settings.engine.resources).extended.get(GPU_RESOURCE, 0)
+    if asked != 1:
+        yield Finding(f"encoder.resources.extended.{GPU_RESOURCE}", f"{asked}", "1",
+                      "set encoder.resources: the engines' hold otherwise")  # fmt: skip
+        return
+    beside = settings.tiers if settings.hardware else [consumer]
+    engines = {tier: settings.engine_of(tier).parallel for tier in beside}
+    taken = sum(settings.tiers[tier].replicas * p.tensor * p.pipeline * p.data for tier, p in engines.items())
+    if taken + encoder.replicas > hardware.gpus:
+        yield Finding("encoder.replicas", f"{encoder.replicas} beside engines on {taken} of {hardware.gpus} GPUs",
+                      f"at most {max(hardware.gpus - taken, 0)}", "fewer replicas or more nodes")  # fmt: skip
 
 
 @rule("encoder-image", "error", "Encoders run the engines' image.",

@@ -91,3 +91,18 @@ def test_which_models_have_an_encoder() -> None:
 def test_a_folder_is_in_one_place() -> None:
     with pytest.raises(SettingsError, match="give exactly one of claim, node; found 2"):
         plan(*RIGHT, ("encoder.folder", {"claim": "a", "node": "/b"}))
+
+
+@pytest.mark.parametrize(
+    ("encoder", "words"),
+    [
+        ({"replicas": 1}, "encoder.resources.extended.nvidia.com/gpu: found 2, wanted 1; set encoder.resources"),
+        ({"replicas": 5}, "encoder.replicas: found 5 beside engines on 12 of 16 GPUs, wanted at most 4"),
+        ({"replicas": 4}, None),
+    ],
+)
+def test_an_encoder_takes_one_gpu_and_finds_it(encoder: dict[str, Any], words: str | None) -> None:
+    own = {"resources": {"extended": {"nvidia.com/gpu": 1}}} if encoder["replicas"] > 1 else {}
+    values = changed(stack_values("onprem"), ("render", {"replicas": 1}), ("encoder", encoder | own))
+    messages = [str(f) for f in check(Plan(load(values, "test"), config())) if f.rule == "encoder-gpus"]
+    assert len(messages) == (words is not None) and all((words or "") in message for message in messages)

@@ -12,6 +12,7 @@ import pytest
 from components.release.release import Release, build_release
 from components.serving.encoder_sweep import sweep
 from components.serving.spec import ModelSource, ModelSpec
+from infra.missing import wanted
 from infra.plan import Plan
 from infra.serving_spec import replicas, serving_spec
 from infra.settings import load
@@ -124,6 +125,12 @@ def test_encoders_get_the_engines_words_and_their_own_last() -> None:
     assert {"--dtype", "--max-model-len", "--enable-scale-out", "--enforce-eager"} <= set(encoder["args"])
     assert "--kv-transfer-config" not in encoder["args"]
     assert {"A", "OMP_NUM_THREADS"} <= {one["name"] for one in encoder["env"]}
+
+
+def test_a_cluster_is_asked_for_the_encoders_devices_too() -> None:
+    gpu = {"resources": {"extended": {"nvidia.com/gpu": 1}}}
+    needs = {need.tier: (need.replicas, dict(need.extended)) for need in wanted(plan(NIXL | gpu).settings, "").tiers}
+    assert needs["encoder"] == (2, {"nvidia.com/gpu": 1})
 
 
 def item(folder: Path, release: str, name: str, age_s: float, now: float) -> Path:
