@@ -65,8 +65,10 @@ def policies(args: NetworkPoliciesArgs) -> dict[str, Any]:
         ),
         # The side channel's ports, one a rank, and those that a transport without RDMA picks itself.
         "kv-transfer": _policy(_tiers(*ENGINE_TIERS), [{"from": [{"podSelector": _tiers(*ENGINE_TIERS)}]}]),
-        # Embeddings are read from the encoder, at its side channel's port and one that the transport picks.
+        # Engines read embeddings at the encoder's side channel and a port that the transport picks; the transport
+        # may open its way back, as between engines.
         "embedding-transfer": _policy(_tiers(ENCODER), [{"from": [{"podSelector": _tiers(*ENGINE_TIERS)}]}]),
+        "embedding-readers": _policy(_tiers(*ENGINE_TIERS), [{"from": [{"podSelector": _tiers(ENCODER)}]}]),
         "autoscaler": _policy({"matchLabels": AUTOSCALER}, [{"ports": _ports(METRICS_PORT)}]),
         "rdma-counters": _policy({"matchLabels": {NAME: RDMA_COUNTERS}}, [{"ports": _ports(RDMA_COUNTERS_PORT)}]),
         "probe": _policy(_tiers(*ENGINE_TIERS, ENCODER, RENDER, ROUTER), [{"from": [{"podSelector": PROBE}]}]),

@@ -106,6 +106,7 @@ def test_the_gateway_the_probe_and_scrapers_reach_the_render_tier_and_nothing_el
 
 
 def test_engines_alone_read_embeddings_from_encoders() -> None:
+    assert reaches(ENCODER, PREFILL, 40000) and not reaches(ENCODER, FRONT, 22)
     for port in (SIDE_CHANNEL + 1, 40000):
         assert reaches(PREFILL, ENCODER, port) and reaches(COLLOCATED, ENCODER, port) and reaches(PROBE, ENCODER, port)
         assert not any(reaches(source, ENCODER, port) for source in (OUTSIDE, STRANGER, FRONT, RENDER))
