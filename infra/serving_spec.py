@@ -104,6 +104,11 @@ def _tier(plan: Plan, name: str) -> TierSpec:
             tensor_parallel=engine.parallel.tensor,
             pipeline_parallel=engine.parallel.pipeline,
             data_parallel=engine.parallel.data,
+            expert_parallel=engine.parallel.expert,
+            all_to_all=engine.parallel.all_to_all,
+            nodes=engine.parallel.nodes,
+            master_port=engine.master_port,
+            data_rpc_port=engine.data_rpc_port,
         ),
         resources=_engine_resources(settings, name),
         environment={**engine.environment, **tier.environment},
@@ -112,6 +117,7 @@ def _tier(plan: Plan, name: str) -> TierSpec:
         drain_s=tier.drain_s,
         image=tier.image,
         connector_options={**settings.connector.options, **tier.connector_options},
+        rack_label=tier.rack_label,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +18,11 @@ from kubernetes import config as kubernetes_config
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
+from components.serving.groups import API_VERSION, KIND
 from components.serving.labels import MANAGED_BY, RELEASE_LABEL, TIER_LABEL, workload_name
 
 CALL_LIMIT_S = 20
+GROUPS = dict(zip(("group", "version"), API_VERSION.split("/"), strict=True)) | {"plural": "leaderworkersets"}
 FIELD_MANAGER = "splitserve-gate"
 RESTARTS_ARE_FATAL = 2
 """A container that ended this often while starting will not start by waiting."""
@@ -62,6 +64,8 @@ class Pod:
     restarts: int = 0
     last_end: str | None = None
     """How its container ended last, if it ever did: "exit code 137 (OOMKilled)"."""
+    uid: str = ""
+    """Another pod of the same name has another."""
 
 
 class Cluster:
@@ -74,33 +78,49 @@ class Cluster:
         self.core: Any = client.CoreV1Api(api)
         self.apps: Any = client.AppsV1Api(api)
         self.batch: Any = client.BatchV1Api(api)
+        self.custom: Any = client.CustomObjectsApi(api)
 
-    def scale(self, release_id: str, replicas: dict[str, int]) -> None:
-        """Set replica counts through the scale subresource; a missing tier is left out of account."""
+    def scale(self, release_id: str, replicas: dict[str, int], groups: Collection[str] = ()) -> None:
+        """Set replica counts through the scale subresource; a missing tier is left out of account. `groups`
+        are the tiers that are LeaderWorkerSets, where a replica is a whole group."""
         for tier, count in replicas.items():
-            self._scale_one(workload_name(tier, release_id), count)
+            self._scale_one(workload_name(tier, release_id), count, tier in groups)
 
-    def _scale_one(self, name: str, count: int) -> None:
+    def _scale_one(self, name: str, count: int, group: bool) -> None:
+        body, more = {"spec": {"replicas": count}}, {"field_manager": FIELD_MANAGER, "_request_timeout": CALL_LIMIT_S}
         try:
-            self.apps.patch_namespaced_deployment_scale(
-                name,
-                self.namespace,
-                {"spec": {"replicas": count}},
-                field_manager=FIELD_MANAGER,
-                _request_timeout=CALL_LIMIT_S,
-            )
+            if group:
+                self.custom.patch_namespaced_custom_object_scale(
+                    **GROUPS, namespace=self.namespace, name=name, body=body, **more
+                )
+            else:
+                self.apps.patch_namespaced_deployment_scale(name, self.namespace, body, **more)
         except ApiException as error:
             if error.status != 404:
-                raise ClusterFault(f"Deployment {name}: {error.reason}") from None
+                raise ClusterFault(f"{KIND if group else 'Deployment'} {name}: {error.reason}") from None
         except HTTPError as error:
-            raise ClusterFault(f"Deployment {name}: {error}") from None
+            raise ClusterFault(f"{KIND if group else 'Deployment'} {name}: {error}") from None
 
     def sizes(self, release_id: str) -> dict[str, int]:
-        """The replicas that each of the release's Deployments is set to, by tier."""
+        """The replicas that each of the release's workloads is set to, by tier."""
+        selector = f"{RELEASE_LABEL}={release_id}"
         found = call(f"Deployments of release {release_id}", lambda: self.apps.list_namespaced_deployment(
-            self.namespace, label_selector=f"{RELEASE_LABEL}={release_id}",
-            _request_timeout=CALL_LIMIT_S))  # fmt: skip
-        return {d.metadata.labels[TIER_LABEL]: d.spec.replicas for d in found.items}
+            self.namespace, label_selector=selector, _request_timeout=CALL_LIMIT_S))  # fmt: skip
+        return {d.metadata.labels[TIER_LABEL]: d.spec.replicas for d in found.items} | self._group_sizes(selector)
+
+    def _group_sizes(self, selector: str) -> dict[str, int]:
+        """Nothing where the cluster has no such kind, or the user may not see it: then he made none either."""
+        try:
+            found = self.custom.list_namespaced_custom_object(
+                **GROUPS, namespace=self.namespace, label_selector=selector, _request_timeout=CALL_LIMIT_S
+            )
+        except ApiException as error:
+            if error.status in (403, 404):
+                return {}
+            raise ClusterFault(f"{KIND}s ({selector}): {_reason(error)}") from None
+        except HTTPError as error:
+            raise ClusterFault(f"{KIND}s ({selector}): the API server does not answer: {error}") from None
+        return {item["metadata"]["labels"][TIER_LABEL]: item["spec"].get("replicas", 1) for item in found["items"]}
 
     def pods(self, release_id: str, *, ending: bool = False) -> list[Pod]:
         """The release's pods; with `ending` also those that are being deleted."""
@@ -234,6 +254,7 @@ def _read_pod(pod: Any) -> Pod:
         state=state,
         restarts=sum(status.restart_count for status in statuses),
         last_end=next((end for end in map(_last_end, statuses) if end), None),
+        uid=pod.metadata.uid or "",
     )
 
 

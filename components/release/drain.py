@@ -17,7 +17,7 @@ from components.release.once import OnceProvider
 from components.release.probe import parse_metrics, total
 from components.release.progress import engine_log
 from components.release.release import Release
-from components.serving.spec import NOT_ENGINES, ROUTER
+from components.serving.spec import ROUTER
 
 POLL_S = 1.0
 ROUTER_GONE_LIMIT_S = 90
@@ -85,7 +85,7 @@ def running_requests(cluster: Cluster, release: Release) -> float:
     """Requests that the release's engines run or hold, by their own gauges."""
     count = 0.0
     for pod in cluster.pods(release.id):
-        if pod.tier in NOT_ENGINES or not pod.ready:
+        if pod.tier not in release.engine_tiers or not pod.ready:
             continue
         try:
             series = parse_metrics(cluster.pod_page(pod.name, release.expectation.engine_port, "metrics"))

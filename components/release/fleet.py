@@ -80,11 +80,11 @@ def check_fleet(props: dict[str, Any]) -> dict[str, Any]:
         engine_log(
             f"release {release.id} is live but was scaled down to {props['found']}: starting it again", warn=True
         )
-        cluster.scale(release.id, missing)
+        cluster.scale(release.id, missing, release.groups)
     engine_log(f"checking all pods of release {release.id}: {replicas}")
     evidence = measure_release(cluster, release, settings, replicas)
     verdict = judge(evidence, limits_of(release, settings))
     engine_log(f"all pods of release {release.id}: {verdict.outcome}: {verdict.message}")
     if verdict.outcome != "pass" and props["candidate"]:
-        cluster.scale(release.id, dict.fromkeys(release.pods, 0))
+        cluster.scale(release.id, dict.fromkeys(release.pods, 0), release.groups)
     return {"verdict": verdict.to_json()}

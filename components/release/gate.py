@@ -29,6 +29,7 @@ from components.release.probe_job import Superseded
 from components.release.progress import engine_log
 from components.release.release import Release
 from components.release.verdict import Limits, Verdict, judge
+from components.serving.groups import with_workers
 from components.serving.spec import ROUTER
 
 GONE_LIMIT_S = 180
@@ -119,7 +120,7 @@ def _measure_candidate(cluster: Cluster, release: Release, live: dict[str, Any] 
     try:
         if live:
             _make_room(cluster, Release.from_json(live["release"]))
-        cluster.scale(release.id, canary)
+        cluster.scale(release.id, canary, release.groups)
     except ClusterFault as fault:
         return Evidence(unmeasured=str(fault))
     return measure_release(cluster, release, props["settings"], canary)
@@ -127,10 +128,11 @@ def _measure_candidate(cluster: Cluster, release: Release, live: dict[str, Any] 
 
 def measure_release(cluster: Cluster, release: Release, settings: dict[str, Any],
                     replicas: dict[str, int]) -> Evidence:  # fmt: skip
-    """Wait for `replicas` pods a tier of a release and measure them; progress goes to the engine."""
+    """Wait for `replicas` engines a tier of a release and measure them; progress goes to the engine."""
+    pods = with_workers(replicas, release.groups)
     return measure.measure(
-        cluster, release.id, release.expectation, probe_settings(settings), replicas,
-        measure.probe_pod(release), engine_log,
+        cluster, release.id, release.expectation, probe_settings(settings), pods,
+        measure.probe_pod(release), engine_log, grouped=bool(release.groups),
     )  # fmt: skip
 
 
@@ -138,7 +140,7 @@ def _make_room(cluster: Cluster, live: Release) -> None:
     """Stop the live release: its router first, which finishes the requests that it has."""
     engine_log(f"swap: stopping live release {live.id}; the outage begins")
     stop_router(cluster, live)
-    cluster.scale(live.id, {tier: 0 for tier in live.pods if tier != ROUTER})
+    cluster.scale(live.id, {tier: 0 for tier in live.pods if tier != ROUTER}, live.groups)
     measure.wait_gone(cluster, live.id, GONE_LIMIT_S)
 
 
@@ -151,10 +153,10 @@ def _take_back(cluster: Cluster, release: Release, props: dict[str, Any]) -> dic
     started, live, checked = time.monotonic(), props.get("live"), None
     engine_log(f"taking release {release.id} back")
     try:
-        cluster.scale(release.id, dict.fromkeys(release.pods, 0))
+        cluster.scale(release.id, dict.fromkeys(release.pods, 0), release.groups)
         measure.wait_gone(cluster, release.id, GONE_LIMIT_S)
         if live:
-            cluster.scale(live["id"], _counts(live["replicas"]))
+            cluster.scale(live["id"], _counts(live["replicas"]), live["release"].get("groups") or ())
         if live and props["strategy"] == "swap":
             checked = _check_restored(cluster, live, props["settings"])
     except ClusterFault as fault:

@@ -15,6 +15,7 @@ from components.release.cluster import Cluster, ClusterFault, Pod, describe
 from components.release.evidence import Evidence, read_evidence
 from components.release.probe import ROUTER_KEY_VARIABLE
 from components.release.probe_job import run_probe
+from components.release.recreations import Recreations
 from components.release.release import Expectation, Release
 from components.serving.connectors.nixl import PULL
 from components.serving.gateway import KEY
@@ -42,11 +43,13 @@ class ProbeSettings:
 
 
 def measure(cluster: Cluster, release_id: str, expectation: Expectation, probe: ProbeSettings,
-            replicas: dict[str, int], probe_pod: dict[str, Any], say: Say) -> Evidence:  # fmt: skip
-    """Wait for `replicas` pods a tier and measure every one of them."""
+            replicas: dict[str, int], probe_pod: dict[str, Any], say: Say, *, grouped: bool = False) -> Evidence:  # fmt: skip
+    """Wait for `replicas` pods a tier and measure every engine. `grouped`: some engines are groups of pods,
+    `replicas` counts their workers too."""
     started = time.monotonic()
+    watch = Recreations(cluster, release_id).trouble if grouped else None
     try:
-        pods = wait_ready(cluster, release_id, replicas, probe.ready_limit_s, say)
+        pods = wait_ready(cluster, release_id, replicas, probe.ready_limit_s, say, watch)
         ready_s = time.monotonic() - started
         if isinstance(pods, str):
             return Evidence(not_ready=pods, seconds={"ready": ready_s})
@@ -59,14 +62,17 @@ def measure(cluster: Cluster, release_id: str, expectation: Expectation, probe: 
         return Evidence(unmeasured=str(fault), seconds={"all": time.monotonic() - started})
 
 
-def wait_ready(cluster: Cluster, release_id: str, replicas: dict[str, int], limit_s: int, say: Say) -> list[Pod] | str:
-    """The release's pods once all of them are ready, or what keeps them from it."""
+def wait_ready(cluster: Cluster, release_id: str, replicas: dict[str, int], limit_s: int, say: Say,
+               watch: Callable[[], str | None] | None = None) -> list[Pod] | str:  # fmt: skip
+    """The release's pods once all of them are ready, or what keeps them from it; `watch` may know more."""
     started, said = time.monotonic(), -SAY_EVERY_S
     while True:
         pods = cluster.pods(release_id)
         waited = time.monotonic() - started
         if _complete(pods, replicas):
             return pods
+        if watch and (trouble := watch()):
+            return trouble
         if stuck := next((pod for pod in pods if pod.trouble), None):
             words = cluster.last_words(stuck.name)
             return f"pod {stuck.name} does not start: {stuck.trouble}" + (f"; its log: {words}" if words else "")
@@ -92,6 +98,8 @@ def ended_since(cluster: Cluster, release_id: str, before: list[Pod]) -> list[st
             said = (cluster.last_warning(pod.name), cluster.last_words(pod.name))
             reasons = "; ".join(part for part in (now.last_end, *said) if part)
             ended.append(f"{pod.name}: {reasons}")
+        elif now and now.uid != pod.uid:
+            ended.append(f"{pod.name}: made anew, as a container of its group ended")
     return ended
 
 

@@ -22,6 +22,7 @@ from components.serving.connectors.transfer_config import chosen_for
 from components.serving.encoder import encoder_pod
 from components.serving.engine import engine_pod
 from components.serving.gateway import PROGRAM_FILE, gateway_pod
+from components.serving.groups import Group, rendered_groups
 from components.serving.release_files import encoded
 from components.serving.render import render_pod
 from components.serving.router import router_pod
@@ -75,6 +76,8 @@ class Release:
     annotations: dict[str, str] = field(default_factory=dict)
     """On the pods of every tier."""
     files: dict[str, str] = field(default_factory=dict)
+    groups: dict[str, Group] = field(default_factory=dict)
+    """By engine tier whose engines are groups of pods, what makes them so; `pods` has their leaders."""
 
     @property
     def engine_tiers(self) -> tuple[str, ...]:
@@ -93,6 +96,7 @@ class Release:
             nodes=_whole_numbers(content.get("nodes") or {}),
             annotations=content.get("annotations") or {},
             files=content.get("files") or {},
+            groups=_whole_numbers(content.get("groups") or {}),
         )
 
 
@@ -100,6 +104,7 @@ def build_release(serving: ServingSpec) -> Release:
     """Render every pod of a specification and give the result its id."""
     expectation = expectation_of(serving)
     pods, files = rendered_pods(serving), release_files(serving)
+    groups = rendered_groups(serving, pods)
     nodes = {tier: dict(generation) for tier, generation in serving.nodes.items()}
     content = {
         "pods": pods,
@@ -108,8 +113,11 @@ def build_release(serving: ServingSpec) -> Release:
         "note": serving.note,
         **({"nodes": nodes} if nodes else {}),
         **({"files": files} if files else {}),
+        **({"groups": groups} if groups else {}),
     }
-    return Release(release_id(content), serving.note, expectation, pods, nodes, dict(serving.annotations), files)
+    return Release(
+        release_id(content), serving.note, expectation, pods, nodes, dict(serving.annotations), files, groups
+    )
 
 
 def expectation_of(serving: ServingSpec) -> Expectation:

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 
 from components.release.cluster import Access
 from components.release.drain import Drain
@@ -27,9 +26,7 @@ from components.release.verdict import Verdict
 from components.serving.front_door import FrontDoor, FrontDoorArgs
 from components.serving.labels import workload_name
 from components.serving.spec import ROUTER
-from components.serving.workloads import SKIP_AWAIT, Workloads, WorkloadsArgs
-
-PATCH = {**SKIP_AWAIT, "pulumi.com/patchForce": "true"}
+from components.serving.workloads import ScalePatch, Workloads, WorkloadsArgs, scale_patch
 
 
 @dataclass(frozen=True)
@@ -89,9 +86,11 @@ class ReleaseSwitch(pulumi.ComponentResource):
         self.register_outputs({"endpoint": self.endpoint, "ledger": self.ledger})
 
     def _declare(self, release: Release) -> Workloads:
+        return Workloads(f"release-{release.id}", self._workloads_args(release), pulumi.ResourceOptions(parent=self))
+
+    def _workloads_args(self, release: Release) -> WorkloadsArgs:
         namespace = self._args.access.namespace
-        args = WorkloadsArgs(release.id, release.pods, namespace, release.annotations, release.files)
-        return Workloads(f"release-{release.id}", args, pulumi.ResourceOptions(parent=self))
+        return WorkloadsArgs(release.id, release.pods, namespace, release.annotations, release.files, release.groups)
 
     def _gate(self, release: Release, nodes: SwitchNodes) -> KvGate:
         """The candidate's gate; for a live release the one that it passed, with the same inputs."""
@@ -107,10 +106,10 @@ class ReleaseSwitch(pulumi.ComponentResource):
             }
         size = self._size(release)
         inputs = gate_inputs(args.access, release, settings, args.strategy, beside, size, nodes.fault)
-        ready = [*self._workloads[release.id].deployments.values(), *nodes.started]
+        ready = [*self._workloads[release.id].workloads.values(), *nodes.started]
         return KvGate(f"gate-{release.id}", inputs, pulumi.ResourceOptions(parent=self, depends_on=ready))
 
-    def _scale_judged(self, release: Release) -> list[k8s.apps.v1.DeploymentPatch]:
+    def _scale_judged(self, release: Release) -> list[ScalePatch]:
         """Full size once the gate has passed; nothing while it has not."""
 
         def count(verdict: dict[str, Any], full: int) -> int:
@@ -137,7 +136,7 @@ class ReleaseSwitch(pulumi.ComponentResource):
         first = self._args.plan.live is None
         return first and self._args.gate["onFirstFailure"] == "keep" and verdict["outcome"] == "fail"
 
-    def _fleet(self, release: Release, after: list[k8s.apps.v1.DeploymentPatch]) -> FleetCheck:
+    def _fleet(self, release: Release, after: list[ScalePatch]) -> FleetCheck:
         args, live = self._args, self._args.plan.live
         candidate = args.plan.candidate is not None
         return FleetCheck(
@@ -175,7 +174,7 @@ class ReleaseSwitch(pulumi.ComponentResource):
         )
         return FrontDoor("front-door", front_door, pulumi.ResourceOptions(parent=self, depends_on=[fleet]))
 
-    def _stop_old(self, old: Release, front_door: FrontDoor) -> list[k8s.apps.v1.DeploymentPatch]:
+    def _stop_old(self, old: Release, front_door: FrontDoor) -> list[ScalePatch]:
         """Once traffic has moved: drain the old release and stop it. Its manifests stay one update."""
         args = self._args
         drain = Drain(
@@ -202,21 +201,19 @@ class ReleaseSwitch(pulumi.ComponentResource):
         ]  # fmt: skip
 
     def _scale(self, release: Release, tier: str, count: pulumi.Input[int],
-               after: list[pulumi.Resource], left: bool = False) -> k8s.apps.v1.DeploymentPatch:  # fmt: skip
+               after: list[pulumi.Resource], left: bool = False) -> ScalePatch:  # fmt: skip
         """`left`: the autoscaler changes the count from now on, and no update changes it back."""
-        deployment = self._workloads[release.id].deployments[tier]
-        name = workload_name(tier, release.id)
-        return k8s.apps.v1.DeploymentPatch(
-            f"scale-{name}",
-            metadata=k8s.meta.v1.ObjectMetaPatchArgs(
-                name=name, namespace=self._args.access.namespace, annotations=PATCH
-            ),
-            spec=k8s.apps.v1.DeploymentSpecPatchArgs(replicas=count),
+        workload = self._workloads[release.id].workloads[tier]
+        return scale_patch(
+            f"scale-{workload_name(tier, release.id)}",
+            tier,
+            self._workloads_args(release),
+            count,
             # Deleting the patch alone would set the default of one replica and start a pod again.
-            opts=pulumi.ResourceOptions(
+            pulumi.ResourceOptions(
                 parent=self,
-                depends_on=[deployment, *after],
-                deleted_with=deployment,
+                depends_on=[workload, *after],
+                deleted_with=workload,
                 ignore_changes=["spec.replicas"] if left else [],
             ),
         )

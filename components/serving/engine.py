@@ -19,7 +19,8 @@ from components.serving.encoder_connectors.profiles import (
     encoder_mounts,
     encoder_volumes,
 )
-from components.serving.spec import EngineSpec, EngineTier, ServingSpec
+from components.serving.group_nodes import node_arguments, node_environment, node_ports
+from components.serving.spec import EngineSpec, EngineTier, ServingSpec, TierSpec
 
 STARTUP_PERIOD_S = 2
 WARM_UP_MARGIN_S = 65
@@ -43,6 +44,7 @@ def engine_pod(serving: ServingSpec, tier: EngineTier) -> dict[str, Any]:
         "ports": [
             {"name": "http", "containerPort": spec.engine.port},
             {"name": "side-channel", "containerPort": spec.engine.side_channel_port},
+            *node_ports(spec.engine),
         ],
         "lifecycle": {"preStop": {"sleep": {"seconds": PRESTOP_S}}},
         "resources": pod.resources(spec.resources),
@@ -85,7 +87,10 @@ def engine_arguments(serving: ServingSpec, tier: EngineTier) -> list[str]:
     arguments |= {flag: value for flag, value in _chosen_arguments(serving, engine).items() if value}
     if config := transfer_config(serving, tier):
         arguments["--kv-transfer-config"] = config
+    arguments |= node_arguments(engine)
     flags = ["--enforce-eager"] if engine.enforce_eager else []
+    if engine.expert_parallel:
+        flags.append("--enable-expert-parallel")
     if serving.render:
         # Requests and answers as tokens, which are refused without it.
         flags.append("--enable-scale-out")
@@ -109,6 +114,7 @@ def _chosen_arguments(serving: ServingSpec, engine: EngineSpec) -> dict[str, str
         "--tensor-parallel-size": more_than_one(engine.tensor_parallel),
         "--pipeline-parallel-size": more_than_one(engine.pipeline_parallel),
         "--data-parallel-size": more_than_one(engine.data_parallel),
+        "--all2all-backend": engine.all_to_all or "",
     }
 
 
@@ -116,6 +122,7 @@ def _environment(serving: ServingSpec, tier: EngineTier) -> list[dict[str, Any]]
     own = [
         *connector_environment(serving, tier),
         *encoder_environment(serving, tier),
+        *node_environment(serving.tiers[tier].engine),
         *pod.HOME,
         *model_mount.download_environment(serving.model.source),
     ]

@@ -24,5 +24,10 @@ def pod_labels(release_id: str, tier: str) -> dict[str, str]:
     }
 
 
+def worker_tier(tier: str) -> str:
+    """The tier label of a group's pods beside its leader: no selector of engines finds them."""
+    return f"{tier}-worker"
+
+
 def workload_name(tier: str, release_id: str) -> str:
     return f"{tier}-{release_id}"

@@ -18,10 +18,12 @@ from components.nodes.rdma_counters import NAME as RDMA_COUNTERS
 from components.nodes.rdma_counters import PORT as RDMA_COUNTERS_PORT
 from components.serving.autoscaler import LABELS as AUTOSCALER
 from components.serving.autoscaler import METRICS_PORT
-from components.serving.labels import MANAGED_BY, TIER_LABEL
+from components.serving.labels import MANAGED_BY, TIER_LABEL, worker_tier
 from components.serving.spec import ENCODER, RENDER, ROUTER, TIERS
 
 ENGINE_TIERS = tuple(tier for tiers in TIERS.values() for tier in tiers)
+RANKS = (*ENGINE_TIERS, *(worker_tier(tier) for tier in ENGINE_TIERS))
+"""Of all pods that hold a part of a model."""
 PROBE = {"matchLabels": {"app.kubernetes.io/component": "probe"}}
 
 
@@ -64,7 +66,8 @@ def policies(args: NetworkPoliciesArgs) -> dict[str, Any]:
             [{"ports": _ports(args.engine_port, args.render_port, args.router_metrics_port)}],
         ),
         # The side channel's ports, one a rank, and those that a transport without RDMA picks itself.
-        "kv-transfer": _policy(_tiers(*ENGINE_TIERS), [{"from": [{"podSelector": _tiers(*ENGINE_TIERS)}]}]),
+        # And those by which the pods of one engine find each other.
+        "kv-transfer": _policy(_tiers(*RANKS), [{"from": [{"podSelector": _tiers(*RANKS)}]}]),
         # Engines read embeddings at the encoder's side channel and a port that the transport picks; the transport
         # may open its way back, as between engines.
         "embedding-transfer": _policy(_tiers(ENCODER), [{"from": [{"podSelector": _tiers(*ENGINE_TIERS)}]}]),

@@ -72,6 +72,15 @@ class EngineSpec:
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
     data_parallel: int = 1
+    expert_parallel: bool = False
+    all_to_all: str | None = None
+    """What moves tokens between experts, in vLLM's words; None: vLLM's own choice."""
+    nodes: int = 1
+    """Pods that one engine is made of."""
+    master_port: int = 29501
+    """Where the ranks of an engine over several nodes find each other (vllm 0.32 `config/parallel.py`)."""
+    data_rpc_port: int = 29550
+    """Where data-parallel ranks on other nodes register (vllm 0.32 `config/parallel.py`)."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +124,8 @@ class TierSpec:
     """In place of the release's image."""
     connector_options: Mapping[str, Any] = field(default_factory=dict)
     """The connector's extra config on this side."""
+    rack_label: str | None = None
+    """A node label whose value all nodes of one engine share, and no other engine over several nodes has."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The Deployments of one release: its engine tiers and its router, from rendered pods.
+"""The workloads of one release, from rendered pods: Deployments, and for engines over several nodes LeaderWorkerSets.
 
 Replica counts are left out: they are the release switch's to set. Kubernetes' own readiness is not
 awaited here either, since a release that never gets ready is the gate's to judge.
@@ -13,10 +13,14 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components.serving.groups import API_VERSION, KIND, Group, group_annotations, group_spec
 from components.serving.labels import MANAGED_BY, RELEASE_LABEL, TIER_LABEL, pod_labels, workload_name
 from components.serving.release_files import files_name, of_release
 
 SKIP_AWAIT = {"pulumi.com/skipAwait": "true"}
+PATCH = {**SKIP_AWAIT, "pulumi.com/patchForce": "true"}
+Workload = k8s.apps.v1.Deployment | k8s.apiextensions.CustomResource
+ScalePatch = k8s.apps.v1.DeploymentPatch | k8s.apiextensions.CustomResourcePatch
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,8 @@ class WorkloadsArgs:
     annotations: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     """The release's files, base64."""
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    """By tier, what makes groups of its pods (components/serving/groups.py)."""
 
 
 def deployment_spec(release_id: str, tier: str, pod: dict[str, Any],
@@ -47,14 +53,17 @@ def deployment_spec(release_id: str, tier: str, pod: dict[str, Any],
 
 
 class Workloads(pulumi.ComponentResource):
-    """One generation's Deployments, by tier."""
+    """One generation's workloads, by tier."""
 
-    deployments: dict[str, k8s.apps.v1.Deployment]
+    workloads: dict[str, Workload]
 
     def __init__(self, name: str, args: WorkloadsArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("splitserve:serving:Workloads", name, None, opts)
         files = [self._files(args)] if args.files else []
-        self.deployments = {tier: self._deployment(tier, args, files) for tier in args.pods}
+        self.workloads = {
+            tier: self._group(tier, args, files) if tier in args.groups else self._deployment(tier, args, files)
+            for tier in args.pods
+        }
         self.register_outputs({"releaseId": args.release_id})
 
     def _files(self, args: WorkloadsArgs) -> k8s.core.v1.ConfigMap:
@@ -69,16 +78,48 @@ class Workloads(pulumi.ComponentResource):
         )
 
     def _deployment(self, tier: str, args: WorkloadsArgs, after: list[k8s.core.v1.ConfigMap]) -> k8s.apps.v1.Deployment:
-        labels = pod_labels(args.release_id, tier)
         spec: Any = deployment_spec(args.release_id, tier, args.pods[tier], args.annotations)
         return k8s.apps.v1.Deployment(
             workload_name(tier, args.release_id),
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=workload_name(tier, args.release_id),
-                namespace=args.namespace,
-                labels=labels,
-                annotations=SKIP_AWAIT,
-            ),
+            metadata=_metadata(tier, args),
             spec=spec,
             opts=pulumi.ResourceOptions(parent=self, depends_on=after),
         )
+
+    def _group(
+        self, tier: str, args: WorkloadsArgs, after: list[k8s.core.v1.ConfigMap]
+    ) -> k8s.apiextensions.CustomResource:
+        group = args.groups[tier]
+        return k8s.apiextensions.CustomResource(
+            workload_name(tier, args.release_id),
+            api_version=API_VERSION,
+            kind=KIND,
+            metadata=_metadata(tier, args, group_annotations(group)),
+            spec=group_spec(args.release_id, tier, args.pods[tier], group, args.annotations),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=after),
+        )
+
+
+def scale_patch(name: str, tier: str, args: WorkloadsArgs, count: pulumi.Input[int],
+                opts: pulumi.ResourceOptions) -> ScalePatch:  # fmt: skip
+    """A tier's replicas, and nothing else of its workload."""
+    metadata = k8s.meta.v1.ObjectMetaPatchArgs(
+        name=workload_name(tier, args.release_id), namespace=args.namespace, annotations=PATCH
+    )
+    if tier not in args.groups:
+        spec = k8s.apps.v1.DeploymentSpecPatchArgs(replicas=count)
+        return k8s.apps.v1.DeploymentPatch(name, metadata=metadata, spec=spec, opts=opts)
+    # The SDK's type is that of a whole object; a patch's metadata has the same shape.
+    of_group: Any = metadata
+    return k8s.apiextensions.CustomResourcePatch(
+        name, api_version=API_VERSION, kind=KIND, metadata=of_group, spec={"replicas": count}, opts=opts
+    )
+
+
+def _metadata(tier: str, args: WorkloadsArgs, more: Mapping[str, str] | None = None) -> k8s.meta.v1.ObjectMetaArgs:
+    return k8s.meta.v1.ObjectMetaArgs(
+        name=workload_name(tier, args.release_id),
+        namespace=args.namespace,
+        labels=pod_labels(args.release_id, tier),
+        annotations={**SKIP_AWAIT, **(more or {})},
+    )

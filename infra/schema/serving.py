@@ -15,6 +15,11 @@ DOWNLOAD_GB_PER_S = 0.25
 S3_GB_PER_S = 1.0
 """One pod reading through Mountpoint for S3 inside the region, an assumption."""
 
+AllToAll = Literal[
+    "allgather_reducescatter", "deepep_high_throughput", "deepep_low_latency", "deepep_v2",
+    "flashinfer_nvlink_two_sided", "flashinfer_nvlink_one_sided", "mori_high_throughput", "mori_low_latency", "nixl_ep",
+]  # fmt: skip
+"""Of vllm 0.32 `config/parallel.py` All2AllBackend, without its aliases and what it keeps for tests."""
 Dtype = Literal["bfloat16", "float16", "float32"]
 KvCacheDtype = Literal["auto", "fp8", "fp8_e4m3", "fp8_e5m2"]
 InnerName = Literal[
@@ -125,11 +130,26 @@ class RouterResources(Resources):
 
 
 class Parallel(Section):
-    """GPUs of one engine: tensor, pipeline and data parallelism."""
+    """GPUs of one engine: tensor, pipeline and data parallelism, and the nodes that they are spread over."""
 
     tensor: Positive = 1
     pipeline: Positive = 1
     data: Positive = 1
+    expert: bool = False
+    """Give each GPU whole experts of a mixture-of-experts model, in place of a slice of every expert."""
+    all_to_all: AllToAll | None = None
+    """With `expert` and `data`: what moves tokens between experts; default vLLM's own choice."""
+    nodes: Positive = 1
+    """Nodes of one engine, a pod on each: more than one makes a LeaderWorkerSet. `resources` are those of one pod."""
+
+    @property
+    def gpus(self) -> int:
+        """Of one engine."""
+        return self.tensor * self.pipeline * self.data
+
+    @property
+    def gpus_per_pod(self) -> int:
+        return self.gpus // self.nodes
 
 
 class Engine(Section):
@@ -151,6 +171,10 @@ class Engine(Section):
     port: Port = 8000
     side_channel_port: Port = 5600
     """NIXL's handshake port, one more for each further data-parallel rank."""
+    master_port: Port = 29501
+    """On an engine's first node: where its other nodes' ranks find it."""
+    data_rpc_port: Port = 29550
+    """On an engine's first node: where data-parallel ranks of other nodes register."""
     load_limit_s: Positive | None = None
     """How long loading the model may take before a pod is restarted; default twice what its size and
     `model.loadGbPerS` make, at least 600."""
@@ -190,6 +214,8 @@ class Tier(Section):
     """Added to `connector.options`, on this side alone."""
     drain_s: Positive = 45
     """How long running requests may go on when a pod is stopped."""
+    rack_label: str | None = None
+    """A node label: an engine over several nodes takes nodes of one value, which no other such engine has."""
 
 
 class Router(Section):
