@@ -41,6 +41,7 @@ from infra.aws_arguments import (
 from infra.aws_names import platform_name
 from infra.existing_ground import discovered
 from infra.foundation import Ground, Observed, foundation
+from infra.leader_worker_sets import controller_args
 from infra.model_files import WEIGHTS_CLAIM
 from infra.node_plugins import check_plugins, plugin_args
 from infra.plan import Plan
@@ -99,7 +100,8 @@ def declare(plan: Plan, update: UpdatePlan, observed: Observed, owner: str, stac
     gpu_nodes = GpuNodes(name, gpu_nodes_args(settings, stack, there.facts, needed), nodes_opts)
     groups = list(gpu_nodes.groups.values())
     plugins = check_plugins(plugin_args(plan, owner, observed.found), stack)
-    opts = foundation(there.kubernetes, plan, observed.access, update, plugins, [*there.ready, *groups])
+    controller = controller_args(plan, owner, observed.found, stack, update)
+    opts = foundation(there.kubernetes, plan, observed.access, update, plugins, [*there.ready, *groups], controller)
     weights = _weights(plan, there, stack, opts)
     outside = settings.edge.service_type == "LoadBalancer"
     return Ground(

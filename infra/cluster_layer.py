@@ -8,9 +8,11 @@ from typing import Any
 
 import pulumi
 
+from components.nodes.leader_worker_set import LeaderWorkerSetController
 from components.nodes.node_plugins import NodePlugins
 from infra import ground
 from infra import output_names as names
+from infra.leader_worker_sets import controller_args
 from infra.node_plugins import check_plugins, plugin_args
 from infra.read_plan import read_plan
 
@@ -24,5 +26,7 @@ def declare_cluster(values: Mapping[str, Any], project: Path, owner: str, stack:
     kubernetes, after, outputs = ground.declare_cluster(plan, observed, owner, stack)
     plugins = check_plugins(plugin_args(plan, owner, observed.found), where)
     opts = pulumi.ResourceOptions(provider=kubernetes, providers=[kubernetes], depends_on=after)
+    if groups := controller_args(plan, owner, observed.found, where):
+        LeaderWorkerSetController("leader-worker-sets", groups, opts)
     installed = NodePlugins("node-plugins", plugins, opts)
     return outputs | {names.NODE_PLUGINS: {"installed": installed.installed, "left": installed.left}}

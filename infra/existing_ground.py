@@ -5,10 +5,12 @@ from __future__ import annotations
 from components.existing.ask import Asker, CannotAsk
 from components.existing.found import Found
 from components.existing.read import read
-from components.existing.rights import plugin_rights, serving_rights
+from components.existing.rights import group_rights, plugin_rights, serving_rights
 from components.release.cluster import Access
+from infra.leader_worker_sets import installs
 from infra.missing import missing, wanted
 from infra.node_plugins import plugins_wanted, rdma_counters
+from infra.over_nodes import tiers_over_nodes
 from infra.plan import Plan
 from infra.settings import SettingsError
 
@@ -22,7 +24,8 @@ def discovered(plan: Plan, access: Access, where: str, *,
     """
     counters = rdma_counters(plan, "", access.namespace, "") is not None
     serving = serving_rights(access.namespace, rdma=counters)
-    asked = [*serving, *plugin_rights(plugins_wanted(plan))] if rights else []
+    groups = group_rights(access.namespace) if tiers_over_nodes(plan) else []
+    asked = [*serving, *groups, *plugin_rights(plugins_wanted(plan))] if rights else []
     try:
         found = read(Asker(access.kubeconfig, access.context).answers(access.namespace, asked))
     except CannotAsk as error:
@@ -42,7 +45,8 @@ def discovered(plan: Plan, access: Access, where: str, *,
 def lacking(plan: Plan, owner: str, found: Found, where: str) -> tuple[str, ...]:
     """Warnings: what the stack mends itself, or what may do. Raises SettingsError with everything else."""
     devices_by = plan.settings.platform.node_software.devices
-    need = wanted(plan.settings, owner, devices_by=devices_by, plugins=plugins_wanted(plan))
+    need = wanted(plan.settings, owner, devices_by=devices_by, plugins=plugins_wanted(plan),
+                  groups_installed=installs(plan))  # fmt: skip
     findings = missing(need, found)
     if faults := [str(finding) for finding in findings if finding.severity == "error"]:
         raise SettingsError(where, faults)

@@ -10,6 +10,7 @@ import pulumi_kubernetes as k8s
 
 from components.existing.found import Found
 from components.nodes.device_claim import DeviceClaim
+from components.nodes.leader_worker_set import LeaderWorkerSetArgs, LeaderWorkerSetController
 from components.nodes.node_plugins import NodePlugins, NodePluginsArgs
 from components.nodes.rdma_counters import RdmaCounters
 from components.release.cluster import Access
@@ -53,8 +54,9 @@ class Ground:
 
 
 def foundation(provider: k8s.Provider, plan: Plan, access: Access, update: UpdatePlan, plugins: NodePluginsArgs,
-               after: list[pulumi.Resource]) -> pulumi.ResourceOptions:  # fmt: skip
-    """Namespace, network policies, router identity and node plugins: what every release stands on."""
+               after: list[pulumi.Resource], groups: LeaderWorkerSetArgs | None = None) -> pulumi.ResourceOptions:  # fmt: skip
+    """Namespace, network policies, router identity, node plugins and what makes groups of pods: what every release
+    stands on."""
     owner = plugins.owner
     namespace = k8s.core.v1.Namespace(
         "namespace",
@@ -65,9 +67,15 @@ def foundation(provider: k8s.Provider, plan: Plan, access: Access, update: Updat
     router_access = RouterAccess("router-access", access.namespace, inside)
     policies = NetworkPolicies("network-policies", _policy_args(plan, access), inside)
     on_nodes = _on_nodes(plan, access, update, plugins, inside)
+    on_nodes += _group_controller(groups, pulumi.ResourceOptions(provider=provider, depends_on=after))
     if autoscaler := autoscaler_args(plan, access.namespace, update):
         Autoscaler("autoscaler", autoscaler, inside)
     return pulumi.ResourceOptions(providers=[provider], depends_on=[namespace, router_access, policies, *on_nodes])
+
+
+def _group_controller(args: LeaderWorkerSetArgs | None, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+    """What a LeaderWorkerSet waits for: its webhooks must answer, or the API server refuses it."""
+    return LeaderWorkerSetController("leader-worker-sets", args, opts).ready if args else []
 
 
 def _on_nodes(plan: Plan, access: Access, update: UpdatePlan, plugins: NodePluginsArgs,

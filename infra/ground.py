@@ -18,7 +18,9 @@ from infra import output_names as names
 from infra import preflight
 from infra.existing_ground import discovered, lacking
 from infra.foundation import Ground, Observed, foundation
+from infra.leader_worker_sets import controller_args
 from infra.node_plugins import check_plugins, plugin_args
+from infra.over_nodes import tiers_over_nodes
 from infra.plan import Plan
 
 if TYPE_CHECKING:  # boto3 and pulumi-aws cost every other stack a second
@@ -44,7 +46,8 @@ def observe(plan: Plan, project: Path, owner: str, stack: str, where: str,
     access = preflight.access(plan.settings.platform, project, where)
     cluster = preflight.observe(access, owner, where)
     if plan.settings.platform.kind == "local":
-        return Observed(access, cluster)
+        # Another stack on it may have brought what makes groups of pods.
+        return Observed(access, cluster, found=discovered(plan, access, where)[0] if tiers_over_nodes(plan) else None)
     found, warnings = discovered(plan, access, where, rights=True)
     if found is not None and plan.settings.platform.layers != "cluster":
         warnings += lacking(plan, owner, found, where)
@@ -69,7 +72,8 @@ def declare(plan: Plan, update: UpdatePlan, observed: Observed, owner: str, stac
 
         return aws_ground.declare(plan, update, observed, owner, stack, theirs)
     plugins = check_plugins(plugin_args(plan, owner, observed.found), stack)
-    opts = foundation(_existing(observed.access, owner), plan, observed.access, update, plugins, [])
+    groups = controller_args(plan, owner, observed.found, stack, update)
+    opts = foundation(_existing(observed.access, owner), plan, observed.access, update, plugins, [], groups)
     return Ground(opts, service_type=plan.settings.edge.service_type)
 
 

@@ -11,7 +11,7 @@ from kubernetes.utils import parse_quantity
 from components.existing.found import Found, Node, is_rdma
 from components.existing.present import present
 from components.existing.read import ZONE
-from components.existing.rights import plugin_rights, serving_rights
+from components.existing.rights import group_rights, plugin_rights, serving_rights
 from components.nodes.device_claim import dra_fault
 from components.nodes.names import EFA_NODES, EFA_RESOURCE, GPU_NODES, GPU_RESOURCE, DevicesBy, Plugin
 from components.serving.spec import ENCODER
@@ -43,6 +43,15 @@ class TierNeed:
 
 
 @dataclass(frozen=True)
+class Group:
+    """An engine over several nodes; `rack_label` is the label of nodes that keeps it in one rack, if any."""
+
+    nodes: int
+    engines: int
+    rack_label: str | None
+
+
+@dataclass(frozen=True)
 class Wanted:
     """What a stack needs of its cluster. `plugins` are those that the stack may install itself, on nodes
     with the labels of `plugin_nodes`; `claim` is a PersistentVolumeClaim, `claim_class` its class (None:
@@ -60,22 +69,30 @@ class Wanted:
                                  "efa-dra": EFA_NODES}
     )  # fmt: skip
     owner: str = ""
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    """By tier whose engines span several nodes."""
+    groups_installed: bool = False
+    """Whether the stack itself brings the controller of such engines."""
     tolerated: frozenset[str] = TOLERATED
 
 
 def wanted(settings: Settings, owner: str, *, devices_by: DevicesBy = "plugin",
-           plugins: frozenset[Plugin] = frozenset()) -> Wanted:  # fmt: skip
+           plugins: frozenset[Plugin] = frozenset(), groups_installed: bool = False) -> Wanted:  # fmt: skip
     """What these settings need."""
+    nodes = {name: settings.engine_of(name).parallel.nodes for name in settings.tiers}
     tiers = tuple(
-        TierNeed(name, tier.replicas, settings.resources_of(name).extended) for name, tier in settings.tiers.items()
+        TierNeed(name, tier.replicas * nodes[name], settings.resources_of(name).extended)
+        for name, tier in settings.tiers.items()
     )
     encoder = settings.encoder
     if encoder.replicas:
         resources = encoder.resources or settings.engine.resources
         tiers = (*tiers, TierNeed(ENCODER, encoder.replicas, resources.extended))
+    groups = {name: Group(nodes[name], tier.replicas, tier.rack_label)
+              for name, tier in settings.tiers.items() if nodes[name] > 1}  # fmt: skip
     claim = settings.model.volume.claim if settings.model.volume else None
     return Wanted(settings.platform, tiers, settings.edge.service_type, claim, devices_by=devices_by,
-                  plugins=plugins, owner=owner)  # fmt: skip
+                  plugins=plugins, owner=owner, groups=groups, groups_installed=groups_installed)  # fmt: skip
 
 
 def missing(need: Wanted, found: Found) -> list[Finding]:
@@ -88,6 +105,8 @@ def missing(need: Wanted, found: Found) -> list[Finding]:
         *_resources(need, found, nodes, {resource for _, resource in unserved}),
         *_free(need, nodes),
         *_zones(need, nodes),
+        *_groups(need, found),
+        *_racks(need, nodes),
         *_storage(need, found),
         *_balancer(need, found),
         *_dra(need, found),
@@ -233,15 +252,43 @@ def _written(resource: str, amount: int) -> str:
 
 def _zones(need: Wanted, nodes: Sequence[Node]) -> Iterator[Finding]:
     """Prefill and decode across zones: RDMA does not cross them, and TCP pays in time and money."""
-    tiers = [tier for tier in need.tiers if tier.tier in ("prefill", "decode")]
+    tiers = [tier for tier in need.tiers if tier.tier in ("prefill", "decode") or tier.tier in need.groups]
     devices = {name for tier in tiers for name in tier.extended if not name.startswith("hugepages-")}
     able = [node for node in nodes if all(node.allocatable.get(name) for name in devices)]
     zones = sorted({node.zone for node in able if node.zone})
-    if len(tiers) < 2 or len(zones) < 2:
+    if (len(tiers) < 2 and not need.groups) or len(zones) < 2:
         return
     rdma = any(is_rdma(name) for name in devices)
     yield Finding("platform.nodeSelector", f"nodes for the tiers in {', '.join(zones)}", "one zone for prefill and decode",
                   f"add `{ZONE}: {_fullest(able, zones)}`", "tiers-one-zone", "error" if rdma else "warning")  # fmt: skip
+
+
+def _groups(need: Wanted, found: Found) -> Iterator[Finding]:
+    """Engines over several nodes where nothing makes them."""
+    there = found.leader_worker_sets
+    if not need.groups or need.groups_installed or there.served is not False:
+        return
+    keys = ", ".join(f"{tier}.engine.parallel.nodes" for tier in need.groups)
+    yield Finding(keys, "no LeaderWorkerSets in the cluster", "their kind and controller",
+                  "set platform.nodeSoftware.leaderWorkerSets: always in the stack that makes the cluster, or install "
+                  "https://github.com/kubernetes-sigs/lws", "leader-worker-sets-missing")  # fmt: skip
+
+
+def _racks(need: Wanted, nodes: Sequence[Node]) -> Iterator[Finding]:
+    """A group takes a rack for itself: there must be as many racks as groups, each with nodes enough."""
+    for tier, group in need.groups.items():
+        if group.rack_label is None:
+            continue
+        racks: dict[str, int] = {}
+        for node in nodes:
+            if group.rack_label in node.labels:
+                racks[node.labels[group.rack_label]] = racks.get(node.labels[group.rack_label], 0) + 1
+        fitting = sum(count >= group.nodes for count in racks.values())
+        if fitting < group.engines:
+            sizes = ", ".join(f"{rack} {count}" for rack, count in sorted(racks.items())) or "no node has the label"
+            yield Finding(f"{tier}.rackLabel", f"{group.rack_label}: {sizes}",
+                          f"{group.engines} of its values with {group.nodes} nodes each, one for each engine",
+                          "another label, fewer replicas, or leave it out", "rack-nodes")  # fmt: skip
 
 
 def _fullest(nodes: Sequence[Node], zones: Sequence[str]) -> str:
@@ -281,7 +328,8 @@ def _rights(need: Wanted, found: Found) -> Iterator[Finding]:
     installs some."""
     there = present(found, need.owner)
     install: frozenset[Plugin] = frozenset(plugin for plugin in need.plugins if plugin not in there)
-    wanted_rights = {str(right) for right in serving_rights(need.platform.namespace) + plugin_rights(install)}
+    groups = group_rights(need.platform.namespace) if need.groups else []
+    wanted_rights = {str(r) for r in [*serving_rights(need.platform.namespace), *groups, *plugin_rights(install)]}
     refused = [str(right) for right in found.rights if right.allowed is False and str(right) in wanted_rights]
     if refused:
         yield Finding("platform.kubeconfig", f"a user who may not: {'; '.join(refused)}",

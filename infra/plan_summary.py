@@ -15,6 +15,7 @@ from components.hardware.traffic import Advice, Traffic, advise
 from infra.autoscaling import scaled
 from infra.aws_names import POOLS
 from infra.plan import Plan
+from infra.schema.serving import Parallel
 
 
 @dataclass(frozen=True)
@@ -113,9 +114,15 @@ def _row(plan: Plan, tier: str, prices: dict[str, tuple[int, Price]]) -> TierRow
         nodes=hardware.nodes if hardware else None,
         hardware=name,
         gpus=hardware.gpus if hardware else None,
-        parallel=f"TP {parallel.tensor}, PP {parallel.pipeline}, DP {parallel.data}",
+        parallel=_parallel(parallel),
         usd_per_hour=total([prices[tier]]) if tier in prices else None,
     )
+
+
+def _parallel(parallel: Parallel) -> str:
+    experts = ", EP" if parallel.expert else ""
+    nodes = f", over {parallel.nodes} nodes" if parallel.nodes > 1 else ""
+    return f"TP {parallel.tensor}, PP {parallel.pipeline}, DP {parallel.data}{experts}{nodes}"
 
 
 def _prices(plan: Plan, price_of: PriceOf) -> Iterable[tuple[str, tuple[int, Price]]]:

@@ -27,5 +27,7 @@ class Answers:
     rights: tuple[Right, ...] = ()
     unknown: tuple[str, ...] = ()
     namespace: str = "splitserve"
+    leader_worker_sets: bool | None = None
+    """Whether the cluster serves that kind; None: could not be asked."""
     topology_keys: tuple[str, ...] = ()
     """Labels of the user's own that say where a node stands."""

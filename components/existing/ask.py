@@ -18,6 +18,7 @@ from urllib3.util.retry import Retry
 
 from components.existing.answers import Answers
 from components.existing.found import Right
+from components.serving.groups import API_VERSION
 
 CALL_LIMIT_S = 20
 PAGE = 500
@@ -66,6 +67,7 @@ class Asker:
         dra_api, classes, slices = self._dra()
         return Answers(
             version, nodes, **lists, claims=claims, dra_api=dra_api, device_classes=classes, resource_slices=slices,
+            leader_worker_sets=self._serves(f"/apis/{API_VERSION}"),
             rights=tuple(self._review(right) for right in rights), unknown=tuple(self.unknown), namespace=namespace,
             topology_keys=tuple(topology_keys),
         )  # fmt: skip
@@ -84,6 +86,20 @@ class Asker:
                 self.unknown.append(f"resource.k8s.io: {error}")
                 return None, [], []
         return None, [], []
+
+    def _serves(self, path: str) -> bool | None:
+        """Whether a group of the API is there, which every authenticated user may ask."""
+        try:
+            self._get(path)
+        except ApiException as error:
+            if error.status == 404:
+                return False
+            self.unknown.append(f"{path}: {_reason(error)}")
+            return None
+        except (HTTPError, OSError) as error:
+            self.unknown.append(f"{path}: {error}")
+            return None
+        return True
 
     def _try_list(self, name: str, path: str) -> list[Any] | None:
         try:

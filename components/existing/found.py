@@ -137,6 +137,23 @@ class Dra:
 
 
 @dataclass(frozen=True)
+class LeaderWorkerSets:
+    """The kind that engines over several nodes are made of: whether the cluster serves it (None: could not be
+    asked), and the Deployment of its controller (None: none was found, or Deployments could not be listed)."""
+
+    served: bool | None
+    controller: str | None = None
+    owner: str | None = None
+    """The splitserve stack that made the controller."""
+
+    def whose(self, owner: str) -> str | None:
+        """Who makes groups here beside this stack; None: nobody."""
+        if self.controller is None or self.owner == owner:
+            return None
+        return self.controller + (f", stack {self.owner}" if self.owner else "")
+
+
+@dataclass(frozen=True)
 class Right:
     """One thing that the deploying user needs to do, and whether it may; None: could not be asked."""
 
@@ -164,6 +181,7 @@ class Found:
     dra: Dra | None
     rights: tuple[Right, ...]
     unknown: tuple[str, ...] = ()
+    leader_worker_sets: LeaderWorkerSets = LeaderWorkerSets(None)
 
     @property
     def rdma_resources(self) -> tuple[str, ...]:

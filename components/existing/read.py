@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
@@ -14,6 +15,7 @@ from components.existing.found import (
     Driver,
     Found,
     Installed,
+    LeaderWorkerSets,
     LoadBalancer,
     Node,
     StorageClass,
@@ -35,6 +37,7 @@ CLOUDS = {"aws": "AWS", "gce": "GKE", "azure": "Azure", "oci": "OCI", "ocid1": "
           "openstack": "OpenStack", "digitalocean": "DigitalOcean", "coreweave": "CoreWeave", "k3s": "k3s"}  # fmt: skip
 """Provider ids of clusters with a cloud controller, which makes load balancers."""
 _BALANCERS = ("aws-load-balancer-controller", "metallb", "kube-vip", "klipper-lb", "cloud-provider-", "cilium/operator")
+_LWS_IMAGE = re.compile(r"(^|/)lws(-controller)?(:|$)")
 _NOT_DEVICES = ("kubernetes.io/", "attachable-volumes-")
 
 
@@ -51,6 +54,7 @@ def read(answers: Answers) -> Found:
         dra=_dra(answers),
         rights=answers.rights,
         unknown=answers.unknown,
+        leader_worker_sets=_leader_worker_sets(answers),
     )
 
 
@@ -206,6 +210,21 @@ def _installed(answers: Answers) -> tuple[Installed, ...] | None:
                 status.get("desiredNumberScheduled", 0), status.get("numberReady", 0),
             ))  # fmt: skip
     return tuple(dict.fromkeys(found))
+
+
+def _leader_worker_sets(answers: Answers) -> LeaderWorkerSets:
+    """The controller by its image, of whatever registry, or by upstream's label (lws 0.7.0 `config/default`)."""
+    for item in answers.deployments or []:
+        metadata = item["metadata"]
+        labels = metadata.get("labels") or {}
+        template = item["spec"]["template"]
+        said = (template.get("metadata") or {}).get("labels") or {}
+        manages = said.get("control-plane") == "controller-manager" and said.get("app.kubernetes.io/name") == "lws"
+        images = [c.get("image", "").split("@")[0] for c in template["spec"].get("containers") or []]
+        if manages or any(_LWS_IMAGE.search(image) for image in images):
+            name = f"{metadata.get('namespace')}/{metadata['name']}"
+            return LeaderWorkerSets(answers.leader_worker_sets, name, labels.get(OWNER_LABEL))
+    return LeaderWorkerSets(answers.leader_worker_sets)
 
 
 def _dra(answers: Answers) -> Dra | None:

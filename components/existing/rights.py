@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from components.existing.found import Right
-from components.nodes.names import NAMESPACE, Plugin
+from components.nodes.leader_worker_set_crd import GROUP as LWS_GROUP
+from components.nodes.names import LWS_NAMESPACE, NAMESPACE, Plugin
 
 _CHANGE = ("create", "get", "list", "patch", "delete")
 _RBAC = "rbac.authorization.k8s.io"
@@ -61,6 +62,20 @@ Only where some are missing; `nodeSoftware` and `layers: serving` leave them to 
 
 ```yaml
 {plugins}```
+
+## For engines over several nodes
+
+In the stack's namespace:
+
+```yaml
+{groups}```
+
+To install their controller, where the cluster has none and `nodeSoftware.leaderWorkerSets` leaves it to the stack.
+Nobody may give the controller a right that he has not himself: its own (`components/nodes/leader_worker_set.py`,
+`cluster_rules`) come on top, or `escalate` and `bind` on roles.
+
+```yaml
+{controller}```
 """
 
 
@@ -70,6 +85,27 @@ def serving_rights(namespace: str, *, rdma: bool = True) -> list[Right]:
     rights = [Right(verb, resource, group, namespace) for group, resource, verbs in needed for verb in verbs]
     # Pulumi's provider watches a namespace until it is gone; without the right it waits in vain for ten minutes.
     return rights + [Right(verb, "namespaces") for verb in (*_CHANGE, "watch")]
+
+
+def group_rights(namespace: str) -> list[Right]:
+    """Beside `serving_rights`, for engines over several nodes."""
+    kinds = (("leaderworkersets", _CHANGE), ("leaderworkersets/scale", ("get", "patch")))
+    return [Right(verb, kind, LWS_GROUP, namespace) for kind, verbs in kinds for verb in verbs]
+
+
+def group_controller_rights() -> list[Right]:
+    """For installing the controller of such engines. Nobody may give it a right that he has not himself: those of
+    `cluster_rules` in components/nodes/leader_worker_set.py come on top, or `escalate` and `bind` on roles."""
+    admission = "admissionregistration.k8s.io"
+    everywhere = [("apiextensions.k8s.io", "customresourcedefinitions"), (admission, "mutatingwebhookconfigurations"),
+                  (admission, "validatingwebhookconfigurations"), (_RBAC, "clusterroles"), (_RBAC, "clusterrolebindings"),
+                  ("", "namespaces")]  # fmt: skip
+    own = [("apps", "deployments"), ("", "services"), ("", "serviceaccounts"), ("", "secrets"), (_RBAC, "roles"),
+           (_RBAC, "rolebindings")]  # fmt: skip
+    return [
+        *(Right(verb, kind, group) for group, kind in everywhere for verb in _CHANGE),
+        *(Right(verb, kind, group, LWS_NAMESPACE) for group, kind in own for verb in _CHANGE),
+    ]
 
 
 def reading_rights() -> list[Right]:
@@ -115,6 +151,8 @@ def page(plugins: frozenset[Plugin]) -> str:
         "namespace": namespace,
         "read": reading_rights(),
         "plugins": plugin_rights(plugins),
+        "groups": group_rights("n"),
+        "controller": group_controller_rights(),
     }
     return PAGE.format(**{name: _written(rights) for name, rights in parts.items()})
 

@@ -71,6 +71,14 @@ NVIDIA_DRA_DRIVER = Image(
     "templates/kubeletplugin.yaml",
     "sha256:eefe67396dedea4df74f68a94d5883f33204888b83979babd42b91501a2de1d8",
 )
+LEADER_WORKER_SET = Image(
+    "registry.k8s.io/lws/lws",
+    "v0.7.0",
+    f"{_KUBERNETES_IMAGES}/k8s-staging-lws/images.yaml",
+    "https://github.com/kubernetes-sigs/lws/tree/v0.7.0/config",
+    "sha256:7f60e6ac66ff79564a5f1b5b0078e29d839d007461131b63d11845da49d6a50c",
+)
 ALL = (
     NVIDIA_DEVICE_PLUGIN, DCGM_EXPORTER, EFA_DEVICE_PLUGIN, RDMA_SHARED_DEVICE_PLUGIN, DRANET, NVIDIA_DRA_DRIVER,
+    LEADER_WORKER_SET,
 )  # fmt: skip

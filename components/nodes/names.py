@@ -12,6 +12,8 @@ DevicesBy = Literal["plugin", "dra", "none"]
 NAMESPACE = "kube-system"
 """Priority class system-node-critical is free to use here; elsewhere a cluster may limit it by quota
 (https://kubernetes.io/docs/concepts/policy/resource-quotas/#limit-priority-class-consumption-by-default)."""
+LWS_NAMESPACE = "lws-system"
+"""Where the controller of LeaderWorkerSets runs: upstream's (lws 0.7.0 `config/default/kustomization.yaml`)."""
 PART_OF = "app.kubernetes.io/part-of"
 PART_OF_VALUE = "splitserve-nodes"
 PRIVILEGED_BECAUSE = "splitserve.dev/privileged-because"

@@ -12,6 +12,7 @@ from infra.rules import (
     connector,
     edge,
     encoder,
+    groups,
     layers,
     model,
     network,
@@ -24,7 +25,8 @@ from infra.rules.rule import Finding, Layer, Rule
 
 SUBJECTS: dict[ModuleType, Layer] = {
     parity: "serving", connector: "serving", pods: "serving", nodes: "any", network: "cluster", addons: "cluster",
-    edge: "serving", chat: "serving", encoder: "serving", model: "serving", operation: "serving", autoscale: "serving", layers: "any",
+    edge: "serving", chat: "serving", encoder: "serving", model: "serving", operation: "serving", autoscale: "serving",
+    groups: "serving", layers: "any",
 }  # fmt: skip
 """In the order of docs/reference/rules.md, each with the layer that its rules are about."""
 

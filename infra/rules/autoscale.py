@@ -37,7 +37,7 @@ def autoscale_fits(plan: Plan) -> Iterator[Finding]:
         if not hardware or not hardware.gpus:
             continue
         parallel = plan.settings.engine_of(tier).parallel
-        each = parallel.tensor * parallel.pipeline * parallel.data
+        each = parallel.gpus
         most = hardware.nodes * (hardware.gpus_per_node // each) if each <= hardware.gpus_per_node else 0
         if bounds.max > most:
             yield Finding(f"autoscale.{tier}.max", f"{bounds.max} pods of {each} GPUs",

@@ -21,6 +21,8 @@ def ports_unique(plan: Plan) -> Iterator[Finding]:
     listeners = {"engine.port": [s.engine.port], "router.port": [s.router.port],
                  "router.metricsPort": [s.router.metrics_port], "render.port": [s.render.port],
                  "engine.sideChannelPort": list(range(s.engine.side_channel_port, s.engine.side_channel_port + data))}  # fmt: skip
+    if any(s.engine_of(tier).parallel.nodes > 1 for tier in s.tiers):
+        listeners |= {"engine.masterPort": [s.engine.master_port], "engine.dataRpcPort": [s.engine.data_rpc_port]}
     seen: dict[int, str] = {}
     for key, ports in listeners.items():
         for port in ports:
@@ -62,7 +64,7 @@ def rdma_used(plan: Plan) -> Iterator[Finding]:
 @rule("efa-on-the-node", "error", "Pods ask for no more EFA interfaces than their nodes have.",
       "Kubernetes: a pod that asks for more of a device than a node has is never scheduled")  # fmt: skip
 def efa_on_the_node(plan: Plan) -> Iterator[Finding]:
-    for tier, settings in plan.settings.tiers.items():
+    for tier in plan.settings.tiers:
         hardware = plan.hardware[tier]
         asked = plan.settings.resources_of(tier).extended.get(EFA_RESOURCE)
         if hardware is None or hardware.instance is None or not isinstance(asked, int):
@@ -71,8 +73,8 @@ def efa_on_the_node(plan: Plan) -> Iterator[Finding]:
         if not there:
             yield Finding(key, f"{asked} on a {hardware.instance.name}", "nothing: the type has no EFA",
                           f"leave it out, or choose {_with_efa(hardware.instance)}")  # fmt: skip
-        elif settings.replicas > hardware.nodes * (there // asked):
-            yield Finding(key, f"{asked} for each of {settings.replicas} pods",
+        elif (pods := _pods(plan, tier)) > hardware.nodes * (there // asked):
+            yield Finding(key, f"{asked} for each of {pods} pods",
                           f"no more than {hardware.nodes} {hardware.instance.name} of {there} hold",
                           "ask for fewer, or more nodes")  # fmt: skip
 
@@ -86,7 +88,7 @@ def gpus_requested(plan: Plan) -> Iterator[Finding]:
         asked = plan.settings.resources_of(tier).extended.get("nvidia.com/gpu", 0)
         if asked != _gpus(plan, tier):
             yield Finding(f"{tier}.resources.extended.nvidia.com/gpu", f"{asked}",
-                          f"{_gpus(plan, tier)}: tensor x pipeline x data of {tier}.engine.parallel")  # fmt: skip
+                          f"{_gpus(plan, tier)}: tensor x pipeline x data{_over(plan, tier)} of {tier}.engine.parallel")  # fmt: skip
 
 
 @rule("dra-efa-whole", "error", "Under Dynamic Resource Allocation each GPU gets a whole number of EFA devices.",
@@ -100,21 +102,21 @@ def dra_efa_whole(plan: Plan) -> Iterator[Finding]:
                           "a multiple of the GPUs", "or set platform.nodeSoftware.devices: plugin")  # fmt: skip
 
 
-@rule("gpus-enough", "error", "The nodes of a tier hold its replicas, and its engine fits one node.",
+@rule("gpus-enough", "error", "The nodes of a tier hold its replicas, and its engine fits the nodes that it spans.",
       "splitserve: pods that can't be scheduled wait for ever")  # fmt: skip
 def gpus_enough(plan: Plan) -> Iterator[Finding]:
     for tier, settings in plan.settings.tiers.items():
         hardware = plan.hardware[tier]
         if hardware is None:
             continue
-        each = _gpus(plan, tier)
+        each, pods, nodes = _gpus(plan, tier), _pods(plan, tier), plan.settings.engine_of(tier).parallel.nodes
         if each > hardware.gpus_per_node:
-            yield Finding(
-                f"{tier}.engine.parallel", f"{each} GPUs an engine", f"at most {hardware.gpus_per_node}, a node's"
-            )
-        elif hardware.instance and settings.replicas > hardware.nodes * (hardware.gpus_per_node // each):
-            yield Finding(f"{tier}.replicas", f"{settings.replicas} of {each} GPUs",
-                          f"at most {hardware.nodes * (hardware.gpus_per_node // each)} on {hardware.nodes} nodes")  # fmt: skip
+            on_node = "an engine" if nodes == 1 else f"on each of an engine's {nodes} nodes"
+            yield Finding(f"{tier}.engine.parallel", f"{each} GPUs {on_node}", f"at most {hardware.gpus_per_node}, a node's",
+                          f"spread it over more nodes: {tier}.engine.parallel.nodes")  # fmt: skip
+        elif each and hardware.instance and pods > (room := hardware.nodes * (hardware.gpus_per_node // each)):
+            found = f"{settings.replicas} of {each} GPUs" + (f" on each of {nodes} nodes" if nodes > 1 else "")
+            yield Finding(f"{tier}.replicas", found, f"at most {room // nodes} on {hardware.nodes} nodes")
 
 
 @rule("gpus-shared", "error", "The nodes of an existing cluster hold the engines of all tiers together.",
@@ -123,7 +125,7 @@ def gpus_shared(plan: Plan) -> Iterator[Finding]:
     stated = plan.settings.hardware
     if stated is None:
         return
-    wanted = sum(_gpus(plan, tier) * settings.replicas for tier, settings in plan.settings.tiers.items())
+    wanted = sum(_gpus(plan, tier) * _pods(plan, tier) for tier in plan.settings.tiers)
     if wanted > stated.gpus_per_node * stated.nodes:
         yield Finding("platform.hardware.nodes", f"{stated.nodes} of {stated.gpus_per_node} GPUs",
                       f"{wanted} GPUs for the replicas of all tiers", "fewer replicas or more nodes")  # fmt: skip
@@ -132,7 +134,7 @@ def gpus_shared(plan: Plan) -> Iterator[Finding]:
 @rule("hugepages-fit", "error", "The pods of a node ask for no more huge pages than it has.",
       "EKS user guide, node-efa: the EFA driver sets 5,128 pages of 2 MiB aside, a node's whole share")  # fmt: skip
 def hugepages_fit(plan: Plan) -> Iterator[Finding]:
-    for tier, settings in plan.settings.tiers.items():
+    for tier in plan.settings.tiers:
         hardware = plan.hardware[tier]
         text = plan.settings.resources_of(tier).extended.get(HUGEPAGES)
         asked = _bytes(text) if isinstance(text, str) else 0
@@ -141,7 +143,7 @@ def hugepages_fit(plan: Plan) -> Iterator[Finding]:
                           "https://github.com/aws-neuron/aws-neuron-sdk/issues/109")  # fmt: skip
         if not asked or hardware is None or hardware.instance is None:
             continue
-        pods = min(settings.replicas, max(1, hardware.gpus_per_node // max(1, _gpus(plan, tier))))
+        pods = min(_pods(plan, tier), max(1, hardware.gpus_per_node // max(1, _gpus(plan, tier))))
         if asked > hardware.instance.hugepages_2mi * 2 * (1 << 20) // pods:
             yield Finding(f"{tier}.resources.extended.{HUGEPAGES}", f"{text} in each of {pods} pods a node",
                           f"at most {hardware.instance.hugepages_2mi * 2 // pods}Mi each")  # fmt: skip
@@ -163,8 +165,17 @@ def memory_lock(plan: Plan) -> Iterator[Finding]:
 
 
 def _gpus(plan: Plan, tier: str) -> int:
-    parallel = plan.settings.engine_of(tier).parallel
-    return parallel.tensor * parallel.pipeline * parallel.data
+    """Of one pod: an engine over several nodes has one on each."""
+    return plan.settings.engine_of(tier).parallel.gpus_per_pod
+
+
+def _over(plan: Plan, tier: str) -> str:
+    return " / nodes" if plan.settings.engine_of(tier).parallel.nodes > 1 else ""
+
+
+def _pods(plan: Plan, tier: str) -> int:
+    """Of all engines of a tier together."""
+    return plan.settings.tiers[tier].replicas * plan.settings.engine_of(tier).parallel.nodes
 
 
 def _with_efa(instance: Instance) -> str:

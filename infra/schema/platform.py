@@ -110,6 +110,11 @@ class NodeSoftware(Section):
     """The counters of RDMA devices: EFA, InfiniBand, RoCE."""
     rdma_shared: bool = False
     """The RDMA shared device plugin, for InfiniBand and RoCE."""
+    leader_worker_sets: Literal["auto", "always", "none"] = "auto"
+    """The controller of engines over several nodes: where a tier has such engines and the cluster has it not;
+    for other stacks to use, too; or never."""
+    leader_worker_sets_image: str | None = None
+    """The controller's image in place of upstream's."""
 
 
 class Aws(Section):

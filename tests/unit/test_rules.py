@@ -12,6 +12,7 @@ from infra.rules.rule_table import rule_table
 from tests.unit.plans import ROOT, changed, errors, found, make_plan, prod, stack_values
 from tests.unit.test_autoscaling import FAULTS as AUTOSCALE_FAULTS
 from tests.unit.test_encoder_rules import FAULTS as ENCODER_FAULTS
+from tests.unit.test_groups_rules import FAULTS as GROUP_FAULTS
 from tests.unit.test_rules_chat import FAULTS as CHAT_FAULTS
 from tests.unit.test_rules_connector import FAULTS as CONNECTOR_FAULTS
 from tests.unit.test_rules_network import FAULTS as NETWORK_FAULTS
@@ -187,7 +188,7 @@ def test_every_rule_has_a_test_that_breaks_it() -> None:
     elsewhere = {"hybrid-equal-tp", "hybrid-state-layout", "hybrid-block-size", "gpus-shared", "geometry-known", "transfer-in-limit",
                  "aged-transfer-in-limit", "efa-self-rules", "tiers-reach-each-other", "interfaces-known",
                  "connector-window-memory", "connector-hybrid", "dra-efa-whole", "layers-possible", "cluster-stack-named",
-                 "settings-of-the-layer", "encoder-for-the-model", "encoder-gpus"}  # fmt: skip
+                 "settings-of-the-layer", "encoder-for-the-model", "encoder-gpus", "prefill-pipeline"}  # fmt: skip
     tables = [
         *FAULTS.values(),
         *NETWORK_FAULTS.values(),
@@ -195,6 +196,7 @@ def test_every_rule_has_a_test_that_breaks_it() -> None:
         *ENCODER_FAULTS.values(),
         *AUTOSCALE_FAULTS.values(),
         *CONNECTOR_FAULTS.values(),
+        *GROUP_FAULTS.values(),
     ]
     assert {rule.id for rule in rules()} == {rule for rule, _, _ in tables} | elsewhere
 
