@@ -18,11 +18,13 @@ setup:
 machine:
 	@tools/bootstrap.sh machine
 
-.PHONY: up start down clean status env logs
+.PHONY: up start groups down clean status env logs
 up: machine ## Everything: build, start the cluster, deploy, measure, answer
 	@$(PYTHON) -m tools.local up
 start: machine ## Build and start the cluster, deploy nothing
 	@$(PYTHON) -m tools.local start
+groups: machine ## Add what engines over several nodes need to the running cluster
+	@$(PYTHON) -m tools.local groups
 down: setup ## Stop the cluster; its data stays
 	@$(PYTHON) -m tools.local down
 clean: setup ## Stop the cluster and remove everything outside the cache
@@ -56,7 +58,7 @@ test-unit: setup ## Seconds, no engine, no cluster
 test-engine: machine ## The real Pulumi engine
 	@$(PYTHON) -m tools.local build && $(PYTHON) -m pytest tests/engine
 test-cluster: machine ## Real Kubernetes and real vLLM
-	@$(PYTHON) -m tools.local start && $(PYTHON) -m pytest tests/cluster
+	@$(PYTHON) -m tools.local start && $(PYTHON) -m tools.local groups && $(PYTHON) -m pytest tests/cluster
 test: machine check ## All of them
 	@$(PYTHON) -m pytest tests/unit
 	@$(PYTHON) -m tools.local start

@@ -2,7 +2,7 @@
 
 A fresh clone with the same locks and recipes finds everything made; a changed one makes its own.
 Layout below `${XDG_CACHE_HOME:-~/.cache}/splitserve`: engine/KEY/bin, kubernetes/KEY/bin, node/KEY,
-vllm/KEY/site, and go/ for Go's own caches while it builds.
+vllm/KEY/site, lws/KEY/bin, and go/ for Go's own caches while it builds.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tools.engine import build as engine_build
 from tools.localcluster import build as cluster_build
+from tools.localcluster import groups as lws_build
 from tools.localcluster import rootfs
 from tools.localcluster.layout import Layout, cache_dir
 from tools.localcluster.vllm import environment as vllm_environment
@@ -41,6 +42,7 @@ class Cache:
     rootfs: Path
     vllm: Path
     images: Path
+    groups: Path
 
     @property
     def go(self) -> Path:
@@ -61,6 +63,7 @@ def cache() -> Cache:
     kubernetes = key(*_lock_files(cluster_build.modules()), cluster_build.recipe())
     node = key(rootfs.recipe())
     vllm = key(vllm_environment.HERE / "uv.lock", vllm_environment.recipe())
+    groups = key(*_lock_files([lws_build.TOOL.module]), lws_build.recipe())
     return Cache(
         root=root,
         engine=root / "engine" / engine / "bin",
@@ -68,6 +71,7 @@ def cache() -> Cache:
         rootfs=root / "node" / node / "rootfs",
         vllm=root / "vllm" / vllm / "site",
         images=root / "node" / node / f"images-{vllm}.tar",
+        groups=root / "lws" / groups / "bin",
     )
 
 

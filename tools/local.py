@@ -24,6 +24,7 @@ from tools.engine import build as engine_build
 from tools.gobuild import download_step, remove_go_caches
 from tools.localcluster import build as cluster_build
 from tools.localcluster import cluster, images, rootfs
+from tools.localcluster import groups as lws_build
 from tools.localcluster.layout import Layout
 from tools.localcluster.model import make_model
 from tools.localcluster.vision_model import make_vision_model
@@ -55,6 +56,12 @@ def up() -> None:
 def start() -> None:
     """Build what is missing and start the cluster with its images and model; deploy nothing."""
     _guarded(lambda: _start(cache()))
+
+
+@app.command()
+def groups() -> None:
+    """Add the controller of engines over several nodes to the cluster, which must run."""
+    _guarded(lambda: _add_groups(cache()))
 
 
 @app.command()
@@ -163,6 +170,15 @@ def _build(found: Cache) -> Runner:
     runner.run(compute, fetch)
     remove_go_caches(found.go)
     return runner
+
+
+def _add_groups(found: Cache) -> None:
+    layout = found.layout()
+    if not _answers(layout):
+        raise cluster.ClusterError("the local cluster of this checkout does not run: `make start` first")
+    Runner(console, found.logs).run(lws_build.steps(found.groups, found.go))
+    remove_go_caches(found.go)
+    (layout.local / "lws-image").write_text(lws_build.image(found.groups) + "\n")
 
 
 def _pack_step(found: Cache) -> Step:

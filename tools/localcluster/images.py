@@ -59,10 +59,38 @@ def pack(rootfs: Path, archive: Path, vllm_name: str) -> None:
     partial.rename(archive)
 
 
+def pack_program(program: Path, archive: Path, name: str) -> None:
+    """Write a docker archive of an image that is one static program, at the root of its file system."""
+    layer, partial = archive.with_suffix(".layer.tar"), archive.with_suffix(".partial")
+    with tarfile.open(layer, "w") as tar:
+        tar.add(program, program.name, filter=_of_root)
+    config = _config(_sha256(layer), ["PATH=/"], name)
+    manifest = [{"Config": "program.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+    with tarfile.open(partial, "w") as tar:
+        _add(tar, "program.json", config)
+        _add(tar, "manifest.json", json.dumps(manifest).encode())
+        tar.add(layer, "layer.tar")
+    layer.unlink()
+    partial.rename(archive)
+
+
+def _of_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Anybody may run it, and the archive says nothing of who made it or when."""
+    entry.uid = entry.gid = entry.mtime = 0
+    entry.uname = entry.gname = "root"
+    entry.mode = 0o755
+    return entry
+
+
 def loaded(layout: Layout) -> bool:
     """Whether the node's containerd already holds the vLLM image."""
+    return has(vllm_image(layout))
+
+
+def has(name: str) -> bool:
+    """Whether the node's containerd holds an image."""
     listed = subprocess.run(_ctr("images", "ls", "-q"), capture_output=True, text=True, check=True)
-    return vllm_image(layout) in listed.stdout.split()
+    return name in listed.stdout.split()
 
 
 def load(archive: Path) -> None:
