@@ -33,7 +33,13 @@ class Subject:
     @property
     def gpus(self) -> int:
         """0 where engines ask for none by count: on CPUs, or by device claims."""
-        return sum(_gpus(pod) * self.sizes.get(tier, 0) for tier, pod in self.release.pods.items())
+        return sum(
+            _gpus(pod) * self._pods_an_engine(tier) * self.sizes.get(tier, 0)
+            for tier, pod in self.release.pods.items()
+        )
+
+    def _pods_an_engine(self, tier: str) -> int:
+        return int(self.release.groups[tier]["size"]) if tier in self.release.groups else 1
 
     @property
     def units(self) -> tuple[int, str]:

@@ -45,6 +45,14 @@ Where pods ask for RDMA devices, `splitserve-rdma-counters` runs in the stack's 
 image and without a privilege: the kernel's counters of each device (`/sys/class/infiniband`), EFA's and
 InfiniBand's alike, as `rdma_counter_total` on port 9401. `nodeSoftware.rdmaMetrics: false` leaves it out.
 
+## Engines over several nodes
+
+Where a tier has such engines and the cluster no controller of LeaderWorkerSets, the stack brings it: kind, webhooks,
+rights and one Deployment in `lws-system`, after upstream's manifests
+(<https://github.com/kubernetes-sigs/lws/tree/v0.7.0/config>), on `registry.k8s.io/lws/lws` v0.7.0 by digest. It runs
+without a privilege, makes its own certificates, and may change pods, Services and StatefulSets of every namespace.
+`nodeSoftware.leaderWorkerSets` leaves it to somebody else. The kind is kept when the stack goes.
+
 ## Left out
 
 - **A digest for the RDMA shared device plugin and for AWS's images.** No public source of theirs states one.

@@ -91,3 +91,16 @@ def test_a_warning_is_shown_and_does_not_stop(show_on_aws: Show) -> None:
     finished = show_on_aws("preview", "prod", engine=engine)
     assert finished.code == 0, finished.text
     assert "147 ms with an aged cache" in finished.text and "set engine.blockSize: 128" in finished.text
+
+
+def test_a_preview_of_an_engine_over_two_nodes_shows_its_group_and_who_makes_it(show_on_aws: Show) -> None:
+    content = yaml.safe_load((CHECKOUT / "stacks/Pulumi.prod.yaml").read_text())["config"]
+    platform = content["splitserve:platform"]
+    platform["aws"]["nodeGroups"]["prefill"] |= {"nodes": 2, "maxNodes": 2}
+    prefill = {"engine": {"parallel": {"tensor": 8, "pipeline": 2, "nodes": 2}}}
+    finished = show_on_aws("preview", "prod", platform=platform, prefill=prefill)
+    assert finished.code == 0, finished.text
+    kinds = ["leaderworkerset.x-k8s.io/v1:LeaderWorkerSet ", "leaderworkerset.x-k8s.io/v1:LeaderWorkerSetPatch",
+             "nodes:LeaderWorkerSetController", "apiextensions.k8s.io/v1:CustomResourceDefinition"]  # fmt: skip
+    for word in ["TP 8, PP 2, DP 1, over 2 nodes", *kinds]:
+        assert word in finished.text, finished.text
