@@ -153,10 +153,9 @@ class LeaderWorkerSetController(pulumi.ComponentResource):
         )
         inside = pulumi.ResourceOptions(parent=self, depends_on=[namespace])
         access = self._access(inside)
-        secret = k8s.core.v1.Secret(
-            SECRET, metadata=self._metadata(SECRET), opts=self._written_by_controller(namespace)
-        )
-        hooks = self._webhooks(namespace)
+        # The controller writes its certificates there; what is not declared here is nobody's to take away.
+        secret = k8s.core.v1.Secret(SECRET, metadata=self._metadata(SECRET), opts=inside)
+        hooks = self._webhooks(inside)
         after = pulumi.ResourceOptions(
             parent=self, depends_on=[kind, secret, *hooks, *access],
             custom_timeouts=pulumi.CustomTimeouts(create=START_LIMIT, update=START_LIMIT),
@@ -200,8 +199,8 @@ class LeaderWorkerSetController(pulumi.ComponentResource):
             ),
         ]  # fmt: skip
 
-    def _webhooks(self, namespace: pulumi.Resource) -> list[pulumi.Resource]:
-        opts, admission = self._written_by_controller(namespace), k8s.admissionregistration.v1
+    def _webhooks(self, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:
+        admission = k8s.admissionregistration.v1
         mutate: Any = webhooks("mutate")
         validate: Any = webhooks("validate")
         names = ("lws-mutating-webhook-configuration", "lws-validating-webhook-configuration")
@@ -211,12 +210,6 @@ class LeaderWorkerSetController(pulumi.ComponentResource):
             admission.ValidatingWebhookConfiguration(
                 names[1], metadata=self._metadata(names[1], None), webhooks=validate, opts=opts),
         ]  # fmt: skip
-
-    def _written_by_controller(self, namespace: pulumi.Resource) -> pulumi.ResourceOptions:
-        """It writes its certificates there, which are nobody's to take away."""
-        return pulumi.ResourceOptions(
-            parent=self, depends_on=[namespace], ignore_changes=["data", "webhooks[*].clientConfig.caBundle"]
-        )
 
     def _service(self, inside: pulumi.ResourceOptions) -> pulumi.Resource:
         port = k8s.core.v1.ServicePortArgs(port=443, target_port=WEBHOOK_PORT, protocol="TCP")

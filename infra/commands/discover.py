@@ -223,4 +223,7 @@ def remarks(found: Found) -> list[str]:
     unasked = sum(right.allowed is None for right in found.rights)
     lines = [f"You may not: {'; '.join(refused)} (docs/reference/rights.md)."] if refused else []
     lines += [f"{unasked} rights could not be asked."] if unasked else []
+    there = found.leader_worker_sets
+    if there.served:
+        lines.append(f"Engines over several nodes: LeaderWorkerSets by {there.controller or 'nobody: no controller'}.")
     return lines + [f"Could not be asked: {line}" for line in found.unknown]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pulumi
+import pulumi.runtime
 import pytest
 
 from components.existing.answers import Answers
@@ -14,6 +17,7 @@ from components.existing.read import read
 from components.nodes import images
 from components.nodes.leader_worker_set import (
     LeaderWorkerSetArgs,
+    LeaderWorkerSetController,
     cluster_rules,
     deployment_spec,
     election_rules,
@@ -166,3 +170,37 @@ def test_policies_see_every_container_of_a_group() -> None:
     kind = "kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet"
     assert len(list(containers(kind, {"spec": spec}))) == 2
     assert list(containers(f"{kind}Patch", {"spec": {"replicas": 1}})) == []
+
+
+class Recorder(pulumi.runtime.Mocks):
+    def __init__(self) -> None:
+        self.made: dict[str, tuple[str, dict[str, Any]]] = {}
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        self.made[args.name] = (args.typ, args.inputs)
+        return f"{args.name}-id", args.inputs
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
+        return {}
+
+
+def test_everything_that_the_controller_looks_up_is_there_by_upstreams_names() -> None:
+    recorder = Recorder()
+    asyncio.set_event_loop(asyncio.new_event_loop())
+    pulumi.runtime.set_mocks(recorder, project="splitserve", stack="test", preview=False)
+
+    @pulumi.runtime.test
+    def run() -> None:
+        LeaderWorkerSetController("groups", ARGS)
+
+    run()
+    made = recorder.made
+    names = {"lws-system", "lws-controller-manager", "lws-webhook-service", "lws-webhook-server-cert",
+             "lws-mutating-webhook-configuration", "lws-validating-webhook-configuration"}  # fmt: skip
+    assert names <= made.keys()
+    assert "data" not in made["lws-webhook-server-cert"][1], "the certificates are the controller's"
+    owned = [inputs["metadata"]["labels"].get(OWNER_LABEL) for kind, inputs in made.values()
+             if not kind.endswith((":CustomResourceDefinition", ":LeaderWorkerSetController"))]  # fmt: skip
+    assert owned and set(owned) == {OWNER}
+    service = made["lws-webhook-service"][1]["spec"]
+    assert service["selector"] == deployment_spec(ARGS)["selector"]["matchLabels"]
