@@ -34,7 +34,8 @@ STORE_KEYS = {
 }
 """An option or a variable that names a store outside of the pod."""
 RENDERED_FLAGS = ("--kv-transfer-config", "--port", "--shutdown-timeout", "--block-size", "--dtype", "--max-model-len",
-                  "--served-model-name", "--tensor-parallel-size", "--kv-cache-dtype")  # fmt: skip
+                  "--served-model-name", "--tensor-parallel-size", "--kv-cache-dtype", "--nnodes", "--node-rank",
+                  "--master-addr", "--master-port", "--headless")  # fmt: skip
 
 
 def _environment(plan: Plan) -> Iterator[tuple[str, str, str]]:

@@ -21,7 +21,7 @@ from components.serving.workloads import Workloads, WorkloadsArgs, scale_patch
 from infra.missing import wanted
 from infra.settings import load
 from tests.unit.test_measure import ProbeSettings
-from tests.unit.test_nodes import wrong_fields
+from tests.unit.test_nodes import Recorder, wrong_fields
 from tests.unit.test_release import PROVED, PROVED_ID, build
 from tests.unit.test_settings import values
 
@@ -144,18 +144,6 @@ def test_workers_are_waited_for_and_never_probed() -> None:
     pods = [Pod(f"{tier}-0", tier, "198.18.0.1", True, None, "running") for tier in counts]
     plan = probe_plan(pods, release.expectation, ProbeSettings(1, 64, 2, "off", 60, 60))
     assert [[pod["name"] for pod in pair] for pair in plan["pairs"]] == [["prefill-0", "decode-0"]]
-
-
-class Recorder(pulumi.runtime.Mocks):
-    def __init__(self) -> None:
-        self.made: dict[str, tuple[str, dict[str, Any]]] = {}
-
-    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
-        self.made[args.name] = (args.typ, args.inputs)
-        return f"{args.name}-id", args.inputs
-
-    def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
-        return {}
 
 
 def declared(release: Release) -> dict[str, tuple[str, dict[str, Any]]]:

@@ -35,7 +35,7 @@ from policies.workloads import containers
 from tests.unit.plans import prod
 from tests.unit.test_groups import OVER_TWO, grouped
 from tests.unit.test_groups_rules import TWO_NODES
-from tests.unit.test_nodes import wrong_fields
+from tests.unit.test_nodes import Recorder, wrong_fields
 from tests.unit.test_release import build
 from tests.unit.test_settings import values
 from tools.localcluster.model import config as tiny_config
@@ -170,18 +170,6 @@ def test_policies_see_every_container_of_a_group() -> None:
     kind = "kubernetes:leaderworkerset.x-k8s.io/v1:LeaderWorkerSet"
     assert len(list(containers(kind, {"spec": spec}))) == 2
     assert list(containers(f"{kind}Patch", {"spec": {"replicas": 1}})) == []
-
-
-class Recorder(pulumi.runtime.Mocks):
-    def __init__(self) -> None:
-        self.made: dict[str, tuple[str, dict[str, Any]]] = {}
-
-    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[str, Any]]:
-        self.made[args.name] = (args.typ, args.inputs)
-        return f"{args.name}-id", args.inputs
-
-    def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
-        return {}
 
 
 def test_everything_that_the_controller_looks_up_is_there_by_upstreams_names() -> None:
