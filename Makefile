@@ -61,5 +61,5 @@ test-cluster: machine ## Real Kubernetes and real vLLM
 	@$(PYTHON) -m tools.local start && $(PYTHON) -m tools.local groups && $(PYTHON) -m pytest tests/cluster
 test: machine check ## All of them
 	@$(PYTHON) -m pytest tests/unit
-	@$(PYTHON) -m tools.local start
+	@$(PYTHON) -m tools.local start && $(PYTHON) -m tools.local groups
 	@$(PYTHON) -m pytest tests/engine tests/cluster
