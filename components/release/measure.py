@@ -13,6 +13,7 @@ from typing import Any
 
 from components.release.cluster import Cluster, ClusterFault, Pod, describe
 from components.release.evidence import Evidence, read_evidence
+from components.release.pairs import cover
 from components.release.probe import ROUTER_KEY_VARIABLE
 from components.release.probe_job import run_probe
 from components.release.recreations import Recreations
@@ -23,8 +24,6 @@ from components.serving.spec import ENCODER, RENDER, ROUTER
 
 POLL_S = 1.0
 SAY_EVERY_S = 10.0
-MAX_PAIRS = 16
-"""Pairs probed at most: every pod is covered, in as few pairs as that takes."""
 AGE_AUTO_LIMIT_S = 120
 
 Say = Callable[[str], None]
@@ -118,14 +117,6 @@ def _complete(pods: list[Pod], replicas: dict[str, int]) -> bool:
         and sum(1 for pod in pods if pod.tier == tier) == count
         for tier, count in replicas.items()
     )
-
-
-def cover(left: list[Pod], right: list[Pod]) -> list[tuple[Pod, Pod]]:
-    """Pairs in which every pod of both lists occurs: as many as the longer list has."""
-    if not left or not right:
-        return []
-    count = max(len(left), len(right))
-    return [(left[i % len(left)], right[i % len(right)]) for i in range(count)][:MAX_PAIRS]
 
 
 def probe_plan(pods: list[Pod], expectation: Expectation, probe: ProbeSettings) -> dict[str, Any]:

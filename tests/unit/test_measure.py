@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.release.cluster import Pod
-from components.release.measure import MAX_PAIRS, ProbeSettings, cover, ended_since, probe_plan
+from components.release.measure import ProbeSettings, ended_since, probe_plan
+from components.release.pairs import MAX_PAIRS, cover
 from tests.unit.test_ledger import EXPECTATION
 
 
