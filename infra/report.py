@@ -44,8 +44,8 @@ def refusal(stack: str, release: str, note: str, verdict: dict[str, Any], live: 
     return "\n".join(lines)
 
 
-def _row(kind: str, figures: dict[str, Any] | None, expected_bytes: float) -> list[str]:
-    wanted = f"{expected_bytes / 1e6:.2f}"
+def _row(kind: str, figures: dict[str, Any] | None, expected_bytes: float | None) -> list[str]:
+    wanted = "-" if expected_bytes is None else f"{expected_bytes / 1e6:.2f}"
     if figures is None:
         return [kind, "0", "-", wanted, "-", "-", "-", "-"]
     megabytes = figures["mean_bytes"] / 1e6

@@ -125,9 +125,9 @@ def counters(client, plan, pair):
     return read | {f"{side}_prompt_tokens": total(series, PROMPT_TOKENS) or 0 for side, series in pages.items()}
 
 
-def external_tokens(client, url):
+def external_tokens(client, plan, url):
     """Prompt tokens that a decoder received as KV cache."""
-    return total(page(client, url), 'vllm:prompt_tokens_by_source_total{source="external_kv_transfer"}') or 0
+    return total(page(client, url), plan["measurement"]["series"]["external_tokens"]["name"]) or 0
 
 
 def random_prompt(plan, tokens):
@@ -295,11 +295,15 @@ def age(client, plan, pairs):
     `complete` says whether every cache has wrapped."""
     started = time.monotonic()
     ageing = Ageing(client, plan, pairs)
-    streams = [threading.Thread(target=ageing.load) for _ in range(AGEING_STREAMS)]
-    for stream in streams:
-        stream.start()
-    for stream in streams:
-        stream.join()
+    # Daemons, and no further request after an interruption: whoever ends the probe waits for none of them.
+    streams = [threading.Thread(target=ageing.load, daemon=True) for _ in range(AGEING_STREAMS)]
+    try:
+        for stream in streams:
+            stream.start()
+        for stream in streams:
+            stream.join()
+    finally:
+        ageing.deadline = 0.0
     return {
         "complete": all(map(ageing.wrapped, ageing.needed)) and not ageing.errors,
         "seconds": time.monotonic() - started,
@@ -310,11 +314,15 @@ def age(client, plan, pairs):
 
 
 def failed_transfers(client, plan, pair):
-    """The pair's failed transfers since it started; 0 when it can't be asked any more."""
-    try:
-        return counters(client, plan, pair)["failed"] or 0
-    except CannotMeasure:
-        return 0
+    """The pair's failed transfers since it started, of those sides that can still be asked."""
+    series, count = plan["measurement"]["series"].get("failed"), 0
+    for side, pod in zip(("prefill", "decode"), pair, strict=True):
+        if series and side in series["sides"]:
+            try:
+                count += total(page(client, pod["url"]), series["name"]) or 0
+            except CannotMeasure:
+                continue
+    return count
 
 
 def measure_pairs(client, plan, results, key, still):
@@ -337,7 +345,7 @@ def through_router(client, plan):
     prompt = random_prompt(plan, plan["prompt_tokens"])
 
     def received():
-        return sum(external_tokens(client, url) for url in decoders.values())
+        return sum(external_tokens(client, plan, url) for url in decoders.values())
 
     try:
         before = received()
@@ -531,9 +539,11 @@ def check_encoder(client, plan):
     return result
 
 
-def probe(plan):
-    """Warm up, measure fresh, age, measure again, and ask router, render tier and encoder tier."""
-    client = Client(plan["request_limit_s"], os.environ.get(ROUTER_KEY_VARIABLE, "").partition("\n")[0].strip())
+def probe(plan, client=None):
+    """Warm up, measure fresh, age, measure again, and ask router, render tier and encoder tier; by a client of one's own,
+    or by the plan's limit and the environment's key."""
+    key = os.environ.get(ROUTER_KEY_VARIABLE, "").partition("\n")[0].strip()
+    client = client or Client(plan["request_limit_s"], key)
     results = [
         {"prefill": p["name"], "decode": d["name"], "fresh": [], "aged": [], "error": None, "failed": 0}
         for p, d in plan["pairs"]

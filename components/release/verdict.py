@@ -37,11 +37,14 @@ class Limits:
     """What the measurement is held against."""
 
     limit_ms: float
-    geometry: Geometry
+    geometry: Geometry | None
+    """None: the model is not known; then bytes are not judged, and an aged cache is not estimated."""
     block_size: int
     kv_dtype: str = "bfloat16"
     tensor_parallel: int = 1
     collocated: bool = False
+    router: bool = True
+    """Whether the release has a router."""
     render: bool = False
     """Whether the release has a render tier."""
     encoder: bool = False
@@ -65,7 +68,7 @@ class PairResult:
     decode: str
     fresh: Figures | None
     aged: Figures | None
-    expected_bytes: int
+    expected_bytes: int | None
     error: str | None = None
 
 
@@ -246,13 +249,14 @@ def _unmeasurable(evidence: Evidence, limits: Limits) -> Finding | None:
 def _wrong_bytes(evidence: Evidence, limits: Limits) -> Finding | None:
     """Any sample with too few bytes; too many only where most samples have them, since a request of
     somebody else that ends with the sample adds its own."""
-    for pair in evidence.pairs if not limits.unmeasured else ():
+    geometry = limits.geometry
+    for pair in evidence.pairs if geometry and not limits.unmeasured else ():
         samples = _samples(pair)
-        too_many = [sample for sample in samples if _byte_error(sample, limits) > BYTES_TOLERANCE]
+        too_many = [sample for sample in samples if _byte_error(sample, geometry, limits) > BYTES_TOLERANCE]
         for sample in samples:
-            expected = _expected_bytes(sample.tokens, limits)
+            expected = _expected_bytes(sample.tokens, geometry, limits)
             found = sample.bytes or 0.0
-            fewer = _byte_error(sample, limits) < -BYTES_TOLERANCE
+            fewer = _byte_error(sample, geometry, limits) < -BYTES_TOLERANCE
             if fewer or (sample in too_many and len(too_many) * 2 > len(samples)):
                 return Finding(
                     "fail", "wrong-bytes",
@@ -264,9 +268,9 @@ def _wrong_bytes(evidence: Evidence, limits: Limits) -> Finding | None:
     return None
 
 
-def _byte_error(sample: Sample, limits: Limits) -> float:
+def _byte_error(sample: Sample, geometry: Geometry, limits: Limits) -> float:
     """How far the bytes moved are from the geometry's, as a share of those."""
-    return (sample.bytes or 0.0) / _expected_bytes(sample.tokens, limits) - 1
+    return (sample.bytes or 0.0) / _expected_bytes(sample.tokens, geometry, limits) - 1
 
 
 def _wrong_answer(evidence: Evidence, _: Limits) -> Finding | None:
@@ -331,6 +335,8 @@ def _slower_than_expected(evidence: Evidence, limits: Limits) -> Finding | None:
 
 def _router_trouble(evidence: Evidence, limits: Limits) -> Finding | None:
     router = evidence.router
+    if not limits.router:
+        return None
     if router is None:
         return Finding(
             "inconclusive", "router-not-asked", "the probe did not ask the release's router",
@@ -491,25 +497,28 @@ def _samples(pair: PairEvidence) -> list[Sample]:
     return [*pair.fresh, *pair.aged]
 
 
-def _expected_bytes(tokens: int, limits: Limits) -> int:
+def _expected_bytes(tokens: int, geometry: Geometry, limits: Limits) -> int:
     if limits.whole_blocks:
         tokens -= tokens % limits.block_size
-    return limits.geometry.transfer(tokens, limits.block_size, limits.kv_dtype, limits.tensor_parallel).total_bytes
+    return geometry.transfer(tokens, limits.block_size, limits.kv_dtype, limits.tensor_parallel).total_bytes
 
 
-def _worst_descriptors(tokens: int, limits: Limits) -> int:
+def _worst_descriptors(tokens: int, geometry: Geometry, limits: Limits) -> int:
     """Over all ranks, as the decoder's counter sums them."""
-    moved = limits.geometry.transfer(tokens, limits.block_size, limits.kv_dtype, limits.tensor_parallel)
+    moved = geometry.transfer(tokens, limits.block_size, limits.kv_dtype, limits.tensor_parallel)
     return moved.descriptors_aged * limits.tensor_parallel
 
 
 def _pair_result(pair: PairEvidence, limits: Limits) -> PairResult:
-    """A pair's figures; the aged ones estimated where the cache could not be aged."""
+    """A pair's figures; the aged ones estimated where the cache could not be aged and the model is known."""
     fresh, aged = figures(pair.fresh), figures(pair.aged)
     tokens = pair.fresh[0].tokens if pair.fresh else 0
+    if limits.geometry is None:
+        return PairResult(pair.prefill, pair.decode, fresh, aged, None, pair.error)
     if fresh and aged is None:
-        aged = estimate_aged(fresh, _worst_descriptors(tokens, limits))
-    return PairResult(pair.prefill, pair.decode, fresh, aged, _expected_bytes(tokens, limits), pair.error)
+        aged = estimate_aged(fresh, _worst_descriptors(tokens, limits.geometry, limits))
+    expected = _expected_bytes(tokens, limits.geometry, limits)
+    return PairResult(pair.prefill, pair.decode, fresh, aged, expected, pair.error)
 
 
 def _slowest(candidates: Any) -> Figures | None:

@@ -197,6 +197,43 @@ def test_two_prompts_share_no_beginning() -> None:
     assert probe.random_prompt(PLAN, 64)[:8] != probe.random_prompt(PLAN, 64)[:8]
 
 
+def test_a_failed_transfer_is_still_counted_when_the_other_side_is_gone() -> None:
+    decode = FakeEngine(moves=512)
+    decode.failed = 3
+    client = FakeClient({"http://p": FakeEngine(0, statistics=False), "http://d": decode})
+    plan = PLAN | {"measurement": PUSH.measurement.to_json()}
+    assert probe.failed_transfers(client, plan, PAIR) == 3
+
+
+def test_an_interrupted_ageing_sends_no_further_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def interrupted(*_: Any) -> Any:
+        asked.append(1)
+        raise probe.CannotMeasure("ended")
+
+    ageing: list[probe.Ageing] = []
+    kept = probe.Ageing.__init__
+
+    def remember(self: probe.Ageing, *arguments: Any) -> None:
+        kept(self, *arguments)
+        ageing.append(self)
+
+    def stopped(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(probe.Ageing, "__init__", remember)
+    monkeypatch.setattr(probe, "cache_tokens", lambda *_: 10**9)
+    monkeypatch.setattr(probe, "transfer", interrupted)
+    monkeypatch.setattr(probe.threading.Thread, "join", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        probe.age(None, PLAN | {"age": {"mode": "on", "limit_s": 60}}, [PAIR])
+    ageing[0].errors.clear()
+    before = len(asked)
+    ageing[0].load()
+    assert len(asked) == before
+
+
 class RenderClient:
     """Tiers that render: an answer by URL. What a test leaves out answers as the engine does."""
 

@@ -78,6 +78,15 @@ def test_one_sample_with_another_requests_bytes_does_not_decide() -> None:
     assert judge(evidence([twice, twice, GOOD], [twice, twice, GOOD]), LIMITS).cause == "wrong-bytes"
 
 
+def test_without_a_geometry_no_bytes_are_wanted_and_no_aged_cache_is_estimated() -> None:
+    verdict = judge(evidence([replace(GOOD, bytes=1)], []), replace(LIMITS, geometry=None))
+    assert (verdict.outcome, verdict.pairs[0].expected_bytes, verdict.kv_transfer_aged_ms) == ("pass", None, None)
+
+
+def test_where_there_is_no_router_none_is_asked_for() -> None:
+    assert judge(evidence([GOOD], router=None), replace(LIMITS, router=False)).outcome == "pass"
+
+
 def test_the_limit_itself_is_too_slow() -> None:
     exactly = evidence([replace(GOOD, ms=100.0)], [replace(AGED, ms=100.0)])
     assert judge(exactly, LIMITS).outcome == "fail"
