@@ -123,6 +123,8 @@ def _body(url: str, response: Any, deadline: float) -> bytes:
             raise CannotMeasure(f"{url} answers without end: stopped after {LARGEST_BODY_BYTES >> 20} MiB")
         if time.monotonic() > deadline:
             raise NoAnswer(f"{url} does not answer: it was still sending when its time was over")
+    if response.length:
+        raise NoAnswer(f"{url} does not answer: it broke off, {response.length} bytes before its end")
     return b"".join(parts)
 
 

@@ -1,0 +1,105 @@
+"""Engines and logs are found by labels; pods that are missing or out of reach are said, never judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.check import client as client_file
+from components.check import pods as pods_file
+from components.check.pods import Selectors, find
+from components.check.settings import CannotCheck
+from components.release import probe
+from components.release.cluster import ClusterFault, Pod
+from tests.unit.check_runs import QUICK, run
+from tests.unit.fake_vllm import Engine, Server, serving
+from tests.unit.test_check_log import OTHER, line
+
+BY_LABELS = ("--namespace", "n", "--prefill-selector", "tier=prefill", "--decode-selector", "tier=decode")
+
+
+class FakeCluster:
+    """Pods by selector, and their logs."""
+
+    namespace = "n"
+
+    def __init__(self, pods: dict[str, list[Pod]], logs: dict[str, str] | None = None, fault: str = "") -> None:
+        self.pods, self.logs, self.fault = pods, logs or {}, fault
+
+    def select(self, selector: str) -> list[Pod]:
+        if self.fault:
+            raise ClusterFault(self.fault)
+        return self.pods.get(selector, [])
+
+    def log(self, pod: str) -> str:
+        return self.logs[pod]
+
+
+def pod(name: str, ip: str | None = "127.0.0.1", *, ready: bool = True) -> Pod:
+    return Pod(name, "", ip, ready, None, "running, not ready")
+
+
+def on_cluster(monkeypatch: pytest.MonkeyPatch, cluster: Any, *more: str) -> Any:
+    monkeypatch.setattr(pods_file, "connect", lambda _: cluster)
+    return run(*BY_LABELS, *QUICK, "--json", *more)
+
+
+def test_pods_become_engines_by_their_address_and_both_tiers_faults_come_at_once() -> None:
+    ports = Selectors("tier=prefill", "tier=decode", 9000)
+    cluster = FakeCluster(
+        {"tier=prefill": [pod("b"), pod("a", "fd00::1"), pod("c", ready=False)], "tier=decode": [pod("d")]}
+    )
+    prefill, decode = find(cluster, ports)  # type: ignore[arg-type]
+    assert [(one.name, one.url) for one in prefill] == [("a", "http://[fd00::1]:9000"), ("b", "http://127.0.0.1:9000")]
+    assert [one.name for one in decode] == ["d"]
+    with pytest.raises(CannotCheck) as error:
+        find(FakeCluster({"tier=decode": [pod("d", ready=False)]}), ports)  # type: ignore[arg-type]
+    first, second = (fault.message for fault in error.value.faults)
+    assert "--prefill-selector tier=prefill in namespace n: found no pod at all" in first
+    assert "found d: running, not ready, wanted pods that are ready" in second
+
+
+def test_a_cluster_that_does_not_answer_and_a_kubeconfig_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ran = on_cluster(monkeypatch, FakeCluster({}, fault="pods: Forbidden"))
+    assert (ran.code, ran.json["cause"]) == (2, "cluster")
+    assert "Forbidden" in ran.json["message"]
+    monkeypatch.undo()
+    ran = run(*BY_LABELS, "--kubeconfig", str(tmp_path / "none"), "--json")
+    assert (ran.code, ran.json["cause"]) == (2, "kubeconfig")
+
+
+def test_pods_that_are_found_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "SETTLE_LIMIT_S", 0.5)
+    with serving(Engine(), Engine()) as (prefill, decode):
+        by_name = {"p-0": prefill, "d-0": decode}
+        monkeypatch.setattr(
+            pods_file, "_targets", lambda pods, _: tuple(pods_file.Target(p.name, by_name[p.name].url) for p in pods)
+        )
+        ran = on_cluster(monkeypatch, FakeCluster({"tier=prefill": [pod("p-0")], "tier=decode": [pod("d-0")]}))
+    assert ran.code == 0
+    assert (ran.json["pairs"][0]["prefill"], ran.json["pairs"][0]["decode"]) == ("p-0", "d-0")
+
+
+def test_pods_out_of_reach_are_no_verdict_and_the_way_in_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_file, "PAGE_LIMIT_S", 0.3)
+    silent = Server(Engine(), delay_s=1.0)
+    port = silent.http.server_address[1]
+    cluster = FakeCluster({"tier=prefill": [pod("p", "127.0.0.1")], "tier=decode": [pod("d", "127.0.0.2")]})
+    with serving(silent):
+        ran = on_cluster(monkeypatch, cluster, "--port", str(port))
+    assert (ran.code, ran.json["cause"]) == (2, "no-answer")
+    assert "kubectl port-forward" in ran.json["message"]
+
+
+def test_the_decode_pods_logs_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = {"tier=decode": [pod("d-0"), pod("d-1")]}
+    both = FakeCluster(pods, {"d-0": line(), "d-1": line(ms=300.0)})
+    ran = on_cluster(monkeypatch, both, "--pod-logs")
+    assert (ran.code, ran.json["cause"]) == (1, "slow-link")
+    assert ran.json["message"].startswith("d-1: ")
+    ran = on_cluster(monkeypatch, FakeCluster(pods, {"d-0": line(), "d-1": OTHER}), "--pod-logs")
+    assert (ran.code, ran.json["cause"]) == (2, "no-transfer-logged")
