@@ -81,6 +81,8 @@ def fault_of(error: CannotMeasure) -> Fault:
         return Fault("no-answer", (
             f"{error}; wanted a vLLM engine there that can be reached from here: correct the address, or forward "
             "the port"))  # fmt: skip
+    if isinstance(error, Refused) and error.status >= 500:
+        return Fault("not-serving", f"{error}; wanted an engine that serves: is it still loading, or overloaded?")
     if isinstance(error, OtherProcess):
         return Fault("several-pods", f"{error}; {SEVERAL}")
     return Fault("not-vllm", f"{error}; wanted a vLLM engine's API there")

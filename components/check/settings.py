@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from components.check.engine import Target
 from components.hardware.geometry import Geometry
@@ -50,9 +49,6 @@ class Fault:
 
     kind: str
     message: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "message": self.message}
 
 
 class CannotCheck(Exception):

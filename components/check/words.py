@@ -4,7 +4,8 @@ from __future__ import annotations
 
 FIXES = {
     "no-pairs": "give at least one --prefill and one --decode URL",
-    "pod-ended": "read that engine's log: its last lines say why it ended; then check again",
+    "pod-ended": "read that engine's log: its last lines say why it ended; then check again. Where the URL is a "
+    "forwarded port, see whether the forward ended instead",
     "pair-unmeasured": "remove what the message names, and check again: nothing was judged",
     "never-disaggregated": "give both tiers the connector (`--kv-transfer-config`), and see that nothing overrides it on "
     "the decode tier; are --prefill and --decode the right way round?",

@@ -250,7 +250,9 @@ def _wrong_bytes(evidence: Evidence, limits: Limits) -> Finding | None:
     """Any sample with too few bytes; too many only where most samples have them, since a request of
     somebody else that ends with the sample adds its own."""
     geometry = limits.geometry
-    for pair in evidence.pairs if geometry and not limits.unmeasured else ():
+    if geometry is None or limits.unmeasured:
+        return None
+    for pair in evidence.pairs:
         samples = _samples(pair)
         too_many = [sample for sample in samples if _byte_error(sample, geometry, limits) > BYTES_TOLERANCE]
         for sample in samples:

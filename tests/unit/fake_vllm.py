@@ -178,7 +178,7 @@ class Server:
                 self.end_headers()
                 self.wfile.write(sent)
 
-            def log_message(self, *_: Any) -> None:
+            def log_message(self, format: str, *args: Any) -> None:
                 pass
 
         return Handler

@@ -47,6 +47,10 @@ def redirecting() -> Server:
     return Server(answers=answers)
 
 
+def loading() -> Server:
+    return Server(answers=lambda *_: (503, {"error": "loading"}))
+
+
 def mute() -> Server:
     return Server(Engine(), delay_s=3.0)
 
@@ -115,6 +119,7 @@ def broken_page() -> Server:
         (other_server, "not-vllm", "no JSON"),
         (other_json, "not-vllm", "wanted vLLM's own list"),
         (redirecting, "not-vllm", "not followed"),
+        (loading, "not-serving", "still loading"),
         (mute, "no-answer", "nothing within"),
         (dripping, "no-answer", "still sending"),
         (broken_off, "no-answer", "broke off"),
