@@ -66,7 +66,7 @@ def inspect(client: Client, target: Target) -> Engine:
     url = target.url
     models, longest = _models(url, client.get_json(f"{url}/v1/models"))
     series = _pages(client, url)
-    block_size, cache_tokens, cache_dtype = _cache(url, series)
+    block_size, cache_tokens, cache_dtype = cache_of(url, series)
     birth = client.births.get(url, {})
     return Engine(target, models, longest, block_size, cache_tokens, cache_dtype, frozenset(series), birth)
 
@@ -140,7 +140,7 @@ def _one_process(client: Client, url: str) -> Series:
         raise Unfit("several-pods", f"{error}; {SEVERAL}") from None
 
 
-def _cache(url: str, series: Series) -> tuple[int, int, str]:
+def cache_of(url: str, series: Series) -> tuple[int, int, str]:
     """(block size, tokens that the KV cache holds, its dtype), by vllm:cache_config_info."""
     infos = series.get("vllm:cache_config_info") or [({}, 0.0)]
     labels = infos[0][0]

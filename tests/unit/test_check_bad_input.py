@@ -26,7 +26,6 @@ PROJECT = Path(__file__).parents[2]
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "SETTLE_LIMIT_S", 0.5)
     monkeypatch.setattr(probe, "SETTLED_LIMIT_S", 0.2)
-    monkeypatch.setattr(client_file, "PAGE_LIMIT_S", 1.0)
 
 
 def other_server() -> Server:
@@ -131,7 +130,11 @@ def broken_page() -> Server:
         (broken_page, "no-metrics", "no Prometheus text"),
     ],
 )
-def test_an_endpoint_that_can_not_be_measured_is_no_pass(make: Callable[[], Server], cause: str, words: str) -> None:
+def test_an_endpoint_that_can_not_be_measured_is_no_pass(
+    make: Callable[[], Server], cause: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if make in (mute, dripping):
+        monkeypatch.setattr(client_file, "PAGE_LIMIT_S", 1.0)
     with serving(Engine(), make()) as (prefill, decode):
         ran = on(prefill, decode)
     assert (ran.code, ran.json["outcome"], ran.json["cause"]) == (2, "inconclusive", cause)
@@ -209,20 +212,20 @@ def test_an_overall_limit_ends_a_check_that_takes_too_long() -> None:
         started = time.monotonic()
         ran = on(prefill, decode, "--limit-s", "1")
     assert (ran.code, ran.json["cause"]) == (2, "took-too-long")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
 
 
 def test_a_request_that_hangs_while_it_is_measured_is_no_verdict() -> None:
     class Hanging(Engine):
         def answer(self, body: dict[str, Any]) -> tuple[int, Any]:
             if body.get("kv_transfer_params"):
-                time.sleep(1.5)
+                time.sleep(5.0)
             return super().answer(body)
 
     with serving(Engine(), Hanging()) as (prefill, decode):
-        ran = on(prefill, decode, "--request-limit-s", "0.5")
+        ran = on(prefill, decode, "--request-limit-s", "2")
     assert (ran.code, ran.json["cause"]) == (2, "pair-unmeasured")
-    assert "nothing within 0.5 s" in ran.json["message"]
+    assert "nothing within 2 s" in ran.json["message"]
 
 
 def test_pods_behind_one_url_that_differ_only_later_are_found() -> None:

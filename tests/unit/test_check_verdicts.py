@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from components.check.engine import cache_of
+from components.check.process import birth, counts, fallen, same_process
 from components.release import probe
 from tests.unit.check_runs import QUICK, config_file, on, run
 from tests.unit.fake_vllm import Engine, Server, between, serving
@@ -224,6 +226,18 @@ def test_a_router_that_splits_passes_and_one_that_does_not_is_found() -> None:
             good, bad = on(prefill, decode, "--router", router.url), on(prefill, decode, "--router", other.url)
     assert good.code == 0
     assert (bad.code, bad.json["cause"]) == (1, "router-not-disaggregated")
+
+
+def test_a_real_engines_page_says_which_process_made_it_and_how_large_its_cache_is() -> None:
+    text = (Path(__file__).parent / "scrapes/vllm-0.32-decode.prom").read_text()
+    series = probe.parse_metrics(text)
+    born = birth(series)
+    later = {key: value + 60 for key, value in born.items()}
+    assert born and same_process(born, dict(born)) and not same_process(born, later)
+    grown = probe.parse_metrics(text.replace("192675840.0", "192675839.0").replace(" 23361.0", " 23360.0"))
+    assert fallen(counts(series), counts(grown)) == "vllm:prompt_tokens_by_source_total"
+    assert fallen(counts(grown), counts(series)) is None
+    assert cache_of("http://d", series) == (32, 256 * 32, "auto")
 
 
 def test_several_pods_of_a_tier_are_all_measured() -> None:
