@@ -34,8 +34,7 @@ class Subject:
     def gpus(self) -> int:
         """0 where engines ask for none by count: on CPUs, or by device claims."""
         return sum(
-            _gpus(pod) * self._pods_an_engine(tier) * self.sizes.get(tier, 0)
-            for tier, pod in self.release.pods.items()
+            _gpus(pod) * self._pods_an_engine(tier) * self.sizes.get(tier, 0) for tier, pod in self.release.pods.items()
         )
 
     def _pods_an_engine(self, tier: str) -> int:

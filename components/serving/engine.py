@@ -20,7 +20,7 @@ from components.serving.encoder_connectors.profiles import (
     encoder_volumes,
 )
 from components.serving.group_nodes import node_arguments, node_environment, node_ports
-from components.serving.spec import EngineSpec, EngineTier, ServingSpec, TierSpec
+from components.serving.spec import EngineSpec, EngineTier, ServingSpec
 
 STARTUP_PERIOD_S = 2
 WARM_UP_MARGIN_S = 65
