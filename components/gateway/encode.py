@@ -5,7 +5,7 @@ encodes ends a request when its prompt is consumed, without a token (vllm 0.32 `
 `is_mm_encoder_only`), and names in `ec_transfer_params` what the engine may then load, by the item's hash.
 
 The pixels stay in the engine's request: an engine that finds no embedding encodes the item itself. Without them
-such an engine ends with an assertion (vllm 0.32 `v1/worker/gpu_model_runner.py`, `_execute_mm_encoder`, with
+such an engine ends with an assertion (vllm 0.32 `v1/worker/utils.py` sanity_check_mm_encoder_outputs, with
 ECExampleConnector).
 """
 
