@@ -11,6 +11,7 @@ from infra.report import gate_table
 BASES = {
     "geometry": "bytes held against the model's geometry",
     "consistency": "bytes held against each other at two prompt lengths, not against the model",
+    "counters": "the engines' own counters; whether bytes are right was not judged",
     "content": "what arrived and was answered; no bytes, no times",
     "log": "the engines' log alone",
     "nothing": "nothing was measured",

@@ -9,9 +9,9 @@ from components.check.settings import Fault
 from components.check.words import way_out
 from components.release.verdict import Finding, Outcome, PairResult, Verdict
 
-Basis = Literal["geometry", "consistency", "content", "log", "nothing"]
-"""What bytes were held against: the model's geometry, each other at two prompt lengths, only tokens and
-answers, the engines' own log, or nothing."""
+Basis = Literal["geometry", "consistency", "counters", "content", "log", "nothing"]
+"""What the answer stands on: bytes held against the model's geometry, or against each other at two prompt lengths;
+counters without a judgement on bytes; only tokens and answers; the engines' own log; or nothing."""
 EXIT_CODES: dict[Outcome, int] = {"pass": 0, "fail": 1, "inconclusive": 2}
 
 

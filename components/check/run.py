@@ -12,10 +12,10 @@ from typing import Any
 from components.check.client import Client
 from components.check.connector import Detected
 from components.check.consistency import WAY_OUT, bytes_per_token, inconsistent, shorter
-from components.check.measure import how_counted, measure, probe_plan
+from components.check.measure import how_counted, measure, probe_plan, wrapped_before
 from components.check.preflight import Ready, preflight
 from components.check.process import is_known, same_process
-from components.check.result import Result, judged, overruled, unmeasured
+from components.check.result import Basis, Result, judged, overruled, unmeasured
 from components.check.settings import CannotCheck, Deployment, Fault, Settings
 from components.hardware.geometry import DTYPE_BYTES
 from components.release.evidence import Evidence, PairEvidence
@@ -55,13 +55,13 @@ def check(client: Client, deployment: Deployment, settings: Settings, memory: Me
         verdict = judge(evidence, limits)
         if not detected.seen:
             verdict = _unseen(verdict)
-        if verdict.outcome == "pass" and limits.geometry is None and not limits.unmeasured:
-            verdict = _without_geometry(client, plan, ready, evidence, verdict)
+        basis = _basis(limits)
+        if verdict.outcome == "pass" and basis == "counters":
+            verdict, basis = _without_geometry(client, plan, ready, evidence, verdict), "consistency"
     except CannotCheck as error:
         return unmeasured(error.faults, settings.limit_ms)
     if verdict.cause in MEASURED and evidence.ageing and evidence.ageing["complete"]:
         memory.ready, memory.evidence = ready, evidence
-    basis = "content" if limits.unmeasured else "geometry" if limits.geometry else "consistency"
     notes = [*ready.notes, *_notes(client, plan, detected, verdict, evidence, settings)]
     if deployment.router and plan["router"] is None:
         notes.append("the router was not judged: the decoders don't count what arrives")
@@ -96,13 +96,27 @@ def _router(deployment: Deployment, detected: Detected) -> str | None:
     return deployment.router if detected.arrival_counted else None
 
 
+def _basis(limits: Limits) -> Basis:
+    return "content" if limits.unmeasured else "geometry" if limits.geometry else "counters"
+
+
 def _evidence(client: Client, plan: dict[str, Any], ready: Ready, memory: Memory) -> Evidence:
-    """The probe's; a cache that an earlier check has aged is not aged again: its samples are aged ones."""
-    if not memory.evidence or not memory.holds(ready):
-        return measure(client, plan, ready)
-    new = measure(client, plan | {"age": {"mode": "off", "limit_s": 0}}, ready)
-    pairs = [_as_aged(pair, old) for pair, old in zip(new.pairs, memory.evidence.pairs, strict=True)]
-    return replace(new, pairs=pairs, ageing=memory.evidence.ageing)
+    """The probe's; a cache that an earlier check, or its own traffic, has aged is not aged again."""
+    still = plan | {"age": {"mode": "off", "limit_s": 0}}
+    if memory.evidence and memory.holds(ready):
+        return _aged_already(memory.evidence, measure(client, still, ready), memory.evidence.ageing)
+    if plan["age"]["mode"] == "on" and (ageing := wrapped_before(client, ready)):
+        first = measure(client, still, ready)
+        if any(pair.error for pair in first.pairs):
+            return first
+        return _aged_already(first, measure(client, still | {"router": None}, ready), ageing, first.router)
+    return measure(client, plan, ready)
+
+
+def _aged_already(fresh: Evidence, new: Evidence, ageing: dict[str, Any] | None, router: Any = None) -> Evidence:
+    """New samples as aged ones, beside what was measured before."""
+    pairs = [_as_aged(pair, old) for pair, old in zip(new.pairs, fresh.pairs, strict=True)]
+    return replace(new, pairs=pairs, ageing=ageing, router=router or new.router)
 
 
 def _as_aged(pair: PairEvidence, old: PairEvidence) -> PairEvidence:
@@ -159,6 +173,9 @@ def _notes(client: Client, plan: dict[str, Any], detected: Detected, verdict: Ve
     if by_answer and silent and verdict.cause in ("never-disaggregated", "no-connector-seen"):
         notes.append(f"{', '.join(silent)} told nothing for a decoder (no kv_transfer_params in its answer): it runs "
                      "without a connector, or in the decoder's role")  # fmt: skip
+    if evidence.ageing and evidence.ageing.get("before"):
+        notes.append("the caches had wrapped by their own traffic: they were not aged again, and `fresh` is as they were "
+                     "found")  # fmt: skip
     if evidence.ageing and not evidence.ageing["complete"]:
         done = evidence.ageing.get("passed_tokens", 0), evidence.ageing.get("cache_tokens", 0)
         notes.append(f"ageing is not complete: {done[0]} tokens passed, a cache holds {done[1]}")

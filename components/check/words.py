@@ -20,7 +20,8 @@ FIXES = {
     "wrong-answer": "the KV cache arrives damaged: both tiers must run the same version and attention backend; compare "
     "with another transport",
     "slow-link": "the KV cache takes a slow path: on one host check peer access (`nvidia-smi topo -p2p r`), between hosts "
-    "the RDMA devices and the connector's `backends`; or give shorter --prompt-tokens if the link is as fast as it can be",
+    "the RDMA devices and the connector's `backends`; or give shorter --prompt-tokens if the link is as fast as it can be. A cache "
+    "that had aged before the check looks the same: with many descriptors of few bytes raise vLLM's `--block-size`",
     "fragmented-cache": "raise vLLM's `--block-size` on both tiers: fewer, larger pieces for the same bytes",
     "router-failed": "read the router's log; it must know the engines that were given",
     "router-not-disaggregated": "the router sends requests to one tier only, or to a decoder that was not given: check its "

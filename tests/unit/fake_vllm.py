@@ -13,6 +13,7 @@ from typing import Any
 
 BYTES_PER_TOKEN = 1024
 BLOCK = 16
+BY_SOURCE = "vllm:prompt_tokens_by_source_total"
 births = count(1_790_000_000)
 
 
@@ -24,7 +25,7 @@ class Engine:
                  damaged: bool = False, fails: bool = False, pushes_from: Engine | None = None,
                  statistics: bool = True, born: bool = True, models: Sequence[str] = ("tiny",), root: str = "/model",
                  max_model_len: int = 512, cache_blocks: int = 64, block_size: int = BLOCK,
-                 arrival: str = "vllm:prompt_tokens_by_source_total", consumer: bool = False) -> None:  # fmt: skip
+                 arrival: str = BY_SOURCE, consumer: bool = False) -> None:  # fmt: skip
         self.connector, self.ms, self.aged_ms, self.share = connector, ms, aged_ms, share
         self.constant_bytes, self.bytes_per_token, self.damaged, self.fails = (
             constant_bytes,
@@ -59,6 +60,8 @@ class Engine:
             f'vllm:prompt_tokens_total{{engine="0"}} {self.tokens}',
             f'{self.arrival}{{source="external_kv_transfer",engine="0"}} {self.external}',
         ]
+        if self.arrival == BY_SOURCE:
+            lines.append(f'{BY_SOURCE}{{source="local_compute",engine="0"}} {self.tokens - self.external}')
         if self.birth:
             lines += [f"process_start_time_seconds {self.birth}", f"vllm:prompt_tokens_created {self.birth}.5"]
         if self.connector == "nixl":

@@ -78,6 +78,21 @@ def test_where_arrivals_are_not_counted_equal_bytes_are_no_pass() -> None:
     assert (ran.code, ran.json["cause"]) == (2, "bytes-unknown")
 
 
+def test_caches_that_their_own_traffic_has_aged_are_not_aged_again() -> None:
+    engines = [Engine(cache_blocks=1024, aged_ms=40.0) for _ in range(2)]
+    for engine in engines:
+        engine.tokens = 21_000
+    with serving(*engines) as (prefill, decode):
+        found = on(prefill, decode).json
+    assert (found["outcome"], found["kv_transfer_aged_ms"], found["aged_is_estimated"]) == (
+        "pass",
+        pytest.approx(40),
+        False,
+    )
+    assert any("by their own traffic" in note for note in found["notes"])
+    assert all(engine.tokens < 21_000 + 16_384 / 2 for engine in engines)
+
+
 def slow() -> tuple[Engine, Engine]:
     return Engine(), Engine(ms=300.0)
 
@@ -128,6 +143,7 @@ def test_what_is_wrong_fails_with_its_own_cause(engines: Any, cause: str) -> Non
         ran = on(prefill, decode)
     assert (ran.code, ran.json["outcome"], ran.json["cause"]) == (1, "fail", cause)
     assert ran.json["fix"] and "pulumi" not in ran.json["fix"]
+    assert (ran.json["basis"] == "consistency") == (cause == "part-arrived"), "only what was done is said"
 
 
 def test_a_prefiller_in_the_decoders_role_is_named() -> None:
