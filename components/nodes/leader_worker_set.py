@@ -170,9 +170,11 @@ class LeaderWorkerSetController(pulumi.ComponentResource):
         return k8s.meta.v1.ObjectMetaArgs(name=name, namespace=namespace, labels=_labels(self._args.owner))
 
     def _kind(self) -> pulumi.Resource:
+        """Over one that an earlier stack left, of whatever version."""
         manifest: dict[str, Any] = render_crd()
+        metadata = {**manifest["metadata"], "annotations": {"pulumi.com/patchForce": "true"}}
         return k8s.apiextensions.v1.CustomResourceDefinition(
-            NAME, metadata=manifest["metadata"], spec=manifest["spec"],
+            NAME, metadata=metadata, spec=manifest["spec"],
             opts=pulumi.ResourceOptions(parent=self, retain_on_delete=True),
         )  # fmt: skip
 
