@@ -172,7 +172,7 @@ class LeaderWorkerSetController(pulumi.ComponentResource):
     def _kind(self) -> pulumi.Resource:
         """Over one that an earlier stack left, of whatever version."""
         manifest: dict[str, Any] = render_crd()
-        metadata = {**manifest["metadata"], "annotations": {"pulumi.com/patchForce": "true"}}
+        metadata: Any = {**manifest["metadata"], "annotations": {"pulumi.com/patchForce": "true"}}
         return k8s.apiextensions.v1.CustomResourceDefinition(
             NAME, metadata=metadata, spec=manifest["spec"],
             opts=pulumi.ResourceOptions(parent=self, retain_on_delete=True),
