@@ -180,9 +180,9 @@ def _notes(client: Client, plan: dict[str, Any], detected: Detected, verdict: Ve
         done = evidence.ageing.get("passed_tokens", 0), evidence.ageing.get("cache_tokens", 0)
         notes.append(f"ageing is not complete: {done[0]} tokens passed, a cache holds {done[1]}")
     parts = max((sample.transfers or 0 for pair in evidence.pairs for sample in pair.fresh), default=0)
-    if parts > 1:
-        notes.append(f"a request moved in {parts:g} parts (ranks), whose times are added up: ranks that transfer at once "
-                     "make a request wait less")  # fmt: skip
+    if parts > settings.tensor_parallel:
+        notes.append(f"a request moved in {parts:g} parts, whose times are added up: where they are ranks that transfer "
+                     f"at once, say --tensor-parallel {parts:g}")  # fmt: skip
     if settings.geometry and verdict.cause == "wrong-bytes" and parts > settings.tensor_parallel:
         notes.append(f"with {parts:g} ranks the model's bytes may be others: is --tensor-parallel {parts:g}?")
     return notes

@@ -41,7 +41,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Figures:
-    """Several samples of one pair. Times are per request: parts of one request add up."""
+    """Several samples of one pair. Times are per request: parts of one request add up, ranks' own do not."""
 
     samples: int
     mean_ms: float
@@ -118,23 +118,31 @@ def read_evidence(content: dict[str, Any]) -> Evidence:
     )
 
 
-def figures(samples: Sequence[Sample]) -> Figures | None:
-    """Mean and 90th percentile over the samples that moved something; None when none did."""
+def figures(samples: Sequence[Sample], ranks: int = 1) -> Figures | None:
+    """Mean and 90th percentile over the samples that moved something; None when none did.
+
+    The counters add up what `ranks` of one engine took at the same time: a request waits for one of them.
+    """
     moved = [sample for sample in samples if sample.moved]
     if not moved:
         return None
-    times = sorted(sample.ms or 0.0 for sample in moved)
+    times = sorted((sample.ms or 0.0) / _at_once(sample, ranks) for sample in moved)
     return Figures(
         samples=len(moved),
         mean_ms=statistics.fmean(times),
         p90_ms=percentile(times, 0.9),
         mean_bytes=statistics.fmean(sample.bytes or 0.0 for sample in moved),
         mean_descriptors=statistics.fmean(sample.descriptors or 0.0 for sample in moved),
-        mean_post_ms=statistics.fmean(sample.post_ms or 0.0 for sample in moved),
+        mean_post_ms=statistics.fmean((sample.post_ms or 0.0) / _at_once(sample, ranks) for sample in moved),
         descriptor_ms=min(
             (sample.post_ms or 0.0) / sample.descriptors if sample.descriptors else 0.0 for sample in moved
         ),
     )
+
+
+def _at_once(sample: Sample, ranks: int) -> float:
+    """Never more than the transfers that were counted: where a push is counted, there may be fewer ranks."""
+    return max(1.0, min(float(ranks), sample.transfers or 1.0))
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
@@ -143,14 +151,14 @@ def percentile(ordered: Sequence[float], share: float) -> float:
     return ordered[rank - 1]
 
 
-def estimate_aged(fresh: Figures, worst_descriptors: float) -> Figures:
+def estimate_aged(fresh: Figures, worst_descriptors: float, ranks: int = 1) -> Figures:
     """What an aged cache would take, from the time that posting one descriptor takes.
 
-    `worst_descriptors` is one for each block of each layer. Where the samples moved as many already, the
+    `worst_descriptors` is one for each block of each layer, over all `ranks`, which post theirs at once. Where the samples moved as many already, the
     cache was aged before, and they are the answer.
     """
     worst = max(worst_descriptors, fresh.mean_descriptors)
-    added_ms = (worst - fresh.mean_descriptors) * fresh.descriptor_ms
+    added_ms = (worst - fresh.mean_descriptors) * fresh.descriptor_ms / ranks
     return replace(
         fresh,
         mean_ms=fresh.mean_ms + added_ms,

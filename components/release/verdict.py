@@ -513,12 +513,13 @@ def _worst_descriptors(tokens: int, geometry: Geometry, limits: Limits) -> int:
 
 def _pair_result(pair: PairEvidence, limits: Limits) -> PairResult:
     """A pair's figures; the aged ones estimated where the cache could not be aged and the model is known."""
-    fresh, aged = figures(pair.fresh), figures(pair.aged)
+    ranks = limits.tensor_parallel
+    fresh, aged = figures(pair.fresh, ranks), figures(pair.aged, ranks)
     tokens = pair.fresh[0].tokens if pair.fresh else 0
     if limits.geometry is None:
         return PairResult(pair.prefill, pair.decode, fresh, aged, None, pair.error)
     if fresh and aged is None:
-        aged = estimate_aged(fresh, _worst_descriptors(tokens, limits.geometry, limits))
+        aged = estimate_aged(fresh, _worst_descriptors(tokens, limits.geometry, limits), ranks)
     expected = _expected_bytes(tokens, limits.geometry, limits)
     return PairResult(pair.prefill, pair.decode, fresh, aged, expected, pair.error)
 

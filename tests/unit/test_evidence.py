@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,6 +54,27 @@ def test_a_stall_of_the_cpu_counts_once_and_not_once_a_descriptor(
     before, after = (estimate_aged(found, worst).mean_ms for found in (figures_of(quiet), figures_of(stalled)))
     spread_ms = (max(posts_ms) - min(posts_ms)) / DESCRIPTORS * worst
     assert after - before <= stall_ms / len(posts_ms) + spread_ms + 1e-6
+
+
+def test_ranks_that_transfer_at_once_make_no_request_wait_for_their_sum() -> None:
+    """Eight ranks of 3 ms each are counted as 24 ms by the engine's counters."""
+    alone = replace(measured(2.0), bytes=1e6, transfers=1)
+    eight = replace(alone, ms=8 * 3.0, post_ms=8 * 2.0, descriptors=8 * DESCRIPTORS, bytes=8e6, transfers=8)
+    one, found = figures([alone]), figures([eight], ranks=8)
+    assert one is not None and found is not None
+    assert (found.mean_ms, found.p90_ms, found.mean_post_ms) == (one.mean_ms, one.p90_ms, one.mean_post_ms)
+    assert found.gb_per_s == pytest.approx(8 * one.gb_per_s)
+    aged, aged_alone = estimate_aged(found, 8 * 512, ranks=8), estimate_aged(one, 512)
+    assert aged.mean_ms == pytest.approx(aged_alone.mean_ms)
+
+
+def test_parts_of_one_rank_still_add_up() -> None:
+    """A decoder of one rank reads from two prefill ranks: what is not known to be at once is not divided."""
+    parts = replace(measured(2.0), transfers=2)
+    found = figures([parts], ranks=1)
+    assert found is not None and found.mean_ms == 3.0
+    fewer = figures([replace(parts, transfers=1)], ranks=8)
+    assert fewer is not None and fewer.mean_ms == 3.0
 
 
 DESCRIPTORS = 8
