@@ -15,7 +15,7 @@ Sample: {tokens, ms, post_ms, bytes, descriptors, transfers, failed, external_to
         prefill_tokens, decode_tokens, prefill_ms, decode_ms, answer, reference}
 
 Which series hold the transfers, and on which side, is the plan's `measurement`
-(components/serving/connectors/measurement.py).
+(components/serving/connectors/measurement.py). A key of it may be missing: Pulumi's engine leaves out what is None.
 """
 
 import base64
@@ -190,7 +190,7 @@ def settled(client, plan, pair, before, still):
     """The counters after a request: vLLM publishes them with a later engine step. `still` holds the
     decoders that have received nothing yet."""
     url = pair[1]["url"]
-    arriving = "external_tokens" if plan["measurement"]["unmeasured"] else "transfers"
+    arriving = "external_tokens" if plan["measurement"].get("unmeasured") else "transfers"
     deadline = time.monotonic() + (SETTLED_LIMIT_S if url in still else SETTLE_LIMIT_S)
     while True:
         after = counters(client, plan, pair)

@@ -12,6 +12,7 @@ from components.release import probe
 from components.release.evidence import read_evidence
 from components.serving.connectors.mooncake import MOONCAKE
 from components.serving.connectors.nixl import PULL, PUSH
+from components.serving.connectors.profiles import PROFILES
 
 PAGES = Path(__file__).parent / "scrapes"
 
@@ -150,6 +151,24 @@ def test_what_is_pushed_is_counted_where_it_is_sent_from(monkeypatch: pytest.Mon
     first, second, _ = client.ids
     assert first and first == second
     assert probe.failed_transfers(client, plan, PAIR) == 2
+
+
+def without_nulls(value: Any) -> Any:
+    """As Pulumi's engine hands a resource's inputs on."""
+    if isinstance(value, dict):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_connectors_plan_survives_the_engine(run: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A key that only the engine left out ended the probe of every connector but one."""
+    how = without_nulls(PROFILES[name].measurement.to_json())
+    if how["dispatch"] == "none":
+        pytest.skip("nothing moves between tiers: no pair is sampled")
+    monkeypatch.setattr(probe, "SETTLED_LIMIT_S", 0.0)
+    monkeypatch.setitem(PLAN, "measurement", how)
+    assert len(run(FakeEngine(moves=512)).fresh) == PLAN["samples"]
 
 
 @pytest.mark.parametrize(("ranks", "told"), [({"0": {"engine_id": "e"}}, True), ({}, False)])
