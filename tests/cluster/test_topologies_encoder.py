@@ -1,4 +1,4 @@
-"""An encoder tier before collocated engines and before prefill and decode: deployed, gated and asked about images.
+"""An encoder tier before prefill and decode: deployed, gated and asked about images.
 
 The model is `tiny-vision` (tools/localcluster/vision_model.py), which `make start` makes.
 """
@@ -69,10 +69,11 @@ def room(deployment: Deployment) -> Iterator[Deployment]:
     assert finished.code == 0, finished.text
 
 
-@pytest.fixture(scope="module", params=["collocated", "prefill-decode"])
-def stack(request: pytest.FixtureRequest, room: Deployment) -> Deployment:
+@pytest.fixture(scope="module")
+def stack(room: Deployment) -> Deployment:
+    """Before prefill and decode, of which encoders before collocated engines are a part."""
     assert (CHECKOUT / ".local/models" / MODEL).is_dir(), f"no {MODEL}: `make start` makes it"
-    finished = room.up(encoding(request.param))
+    finished = room.up(encoding("prefill-decode"))
     assert finished.code == 0, finished.text
     return room
 
