@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import orjson
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from .admission import ByteBudget
 from .faults import Fault
+from .json_text import NotJson, read_json
 from .settings import Settings
 
 
@@ -57,8 +57,8 @@ def _too_large(limit_bytes: int) -> Fault:
 
 def _parsed(raw: bytes) -> dict[str, Any]:
     try:
-        body = orjson.loads(raw)
-    except orjson.JSONDecodeError as fault:
+        body = read_json(raw)
+    except NotJson as fault:
         raise Fault(400, f"the request body is not JSON: {fault}", reason="bad_request") from None
     if not isinstance(body, dict):
         raise Fault(400, "the request body is not a JSON object", reason="bad_request")

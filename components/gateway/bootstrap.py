@@ -13,9 +13,9 @@ import contextlib
 from typing import Any
 
 import aiohttp
-import orjson
 
 from .faults import Refused
+from .json_text import NotJson, read_json
 from .pods import Pod
 from .samples import Sample
 from .upstream import Upstream
@@ -50,13 +50,13 @@ class Bootstrap:
 
     async def _engine_at(self, address: str) -> str | None:
         """The engine's id, as `/query` answers: {rank: {engine_id, worker_addr}} (`mooncake_utils.py`)."""
-        with contextlib.suppress(aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError, KeyError, TypeError):
+        with contextlib.suppress(aiohttp.ClientError, TimeoutError, NotJson, KeyError, TypeError):
             async with (
                 asyncio.timeout(self._upstream.settings.connect_limit_s),
                 self._upstream.session.get(address + "/query", allow_redirects=False) as response,
             ):
                 if response.status == 200:
-                    return orjson.loads(await response.read())[RANK]["engine_id"]
+                    return read_json(await response.read())[RANK]["engine_id"]
         return None
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import orjson
 
+from .json_text import NotJson, read_json
 from .pods import Pods
 from .settings import Settings
 
@@ -53,7 +53,7 @@ class Discovery:
                         version = await self._watch(session, version)
                 except Gone:
                     continue
-                except (aiohttp.ClientError, TimeoutError, OSError, orjson.JSONDecodeError, KeyError) as fault:
+                except (aiohttp.ClientError, TimeoutError, OSError, NotJson, KeyError) as fault:
                     log.warning("pods can't be watched: %s; again in %.1f s", fault or type(fault).__name__, wait_s)
                     await asyncio.sleep(wait_s * random.uniform(0.5, 1.0))
                     wait_s = min(2 * wait_s, BACK_OFF_S[1])
@@ -77,7 +77,7 @@ class Discovery:
     async def _list(self, session: aiohttp.ClientSession) -> str:
         async with self._ask(session) as response:
             response.raise_for_status()
-            answer = orjson.loads(await response.read())
+            answer = read_json(await response.read())
         self._found = {}
         for pod in answer["items"]:
             self._note(pod)
@@ -101,7 +101,7 @@ class Discovery:
             async for piece in response.content.iter_any():
                 *lines, rest = (rest + piece).split(b"\n")
                 for line in lines:
-                    version = self._event(orjson.loads(line), version)
+                    version = self._event(read_json(line), version)
         return version
 
     def _event(self, event: dict[str, Any], version: str) -> str:

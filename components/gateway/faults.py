@@ -10,7 +10,7 @@ import re
 from http import HTTPStatus
 from typing import Any
 
-import orjson
+from .json_text import NotJson, read_json, write_json
 
 KINDS = {
     400: "BadRequestError",
@@ -61,7 +61,7 @@ class Fault(Exception):
 
     def body(self) -> bytes:
         error = {"message": self.message, "type": self.kind, "param": self.param, "code": self.status}
-        return orjson.dumps({"error": error})
+        return write_json({"error": error})
 
 
 class Refused(Fault):
@@ -101,8 +101,8 @@ def from_answer(tier: str, status: int, raw: bytes) -> Fault:
     A status that speaks about the gateway's own call (401, 403, 405, an engine's 404) is a 502.
     """
     try:
-        message, kind, param = told(orjson.loads(raw))
-    except orjson.JSONDecodeError:
+        message, kind, param = told(read_json(raw))
+    except NotJson:
         message, kind, param = None, None, None
     if status == HTTPStatus.SERVICE_UNAVAILABLE:
         text = without_addresses(message or f"the {tier} tier takes no requests now")

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
-import orjson
 from aiohttp import web
 
 from .admission import Admission, ByteBudget
@@ -23,6 +22,7 @@ from .derender import Derender
 from .encode import Encode, without_names
 from .faults import Fault
 from .job import Job
+from .json_text import write_json
 from .keys import Keys
 from .samples import media_bytes, split
 from .sanitize import strip
@@ -157,7 +157,7 @@ class Server:
             return None
         answer = await whole(job, self.chain, self._derender)
         self._first_byte(out.request)
-        return web.Response(body=orjson.dumps(answer), content_type="application/json")
+        return web.Response(body=write_json(answer), content_type="application/json")
 
     async def _stream(self, job: Job, out: Written) -> None:
         async with aclosing(Streamed(job, self.chain, self._derender).writes()) as writes:

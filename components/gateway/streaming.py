@@ -10,13 +10,12 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from .answer import trim_logprobs
 from .chain import Chain, gathered
 from .derender import Derender
 from .faults import Fault
 from .job import Job
+from .json_text import write_json
 from .samples import Sample
 from .stops import Hold, spoken
 
@@ -55,11 +54,11 @@ class Streamed:
                 if not begun:
                     begun = True
                     batch = [*self._opening(), *batch]
-                yield b"".join(b"data: " + orjson.dumps(event) + b"\n\n" for event in batch)
+                yield b"".join(b"data: " + write_json(event) + b"\n\n" for event in batch)
         last = b"data: [DONE]\n\n"
         if self._usage:
             event = self._event([]) | {"usage": {k: v for k, v in self._job.usage().items() if v is not None}}
-            last = b"data: " + orjson.dumps(event) + b"\n\n" + last
+            last = b"data: " + write_json(event) + b"\n\n" + last
         yield last
 
     async def _of(self, sample: Sample) -> AsyncGenerator[dict[str, Any], None]:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
-import orjson
 
 from .faults import Fault, Refused, from_answer, from_error_event
+from .json_text import NotJson, read_json, write_json
 from .pods import Pod, Pods
 from .settings import Settings
 from .telemetry import Telemetry
@@ -75,7 +75,7 @@ class Upstream:
 
     async def ask(self, call: Call) -> tuple[Pod, Any]:
         """One whole JSON answer, and the pod that gave it. Raises: Fault."""
-        raw = orjson.dumps(call.body)
+        raw = write_json(call.body)
         fault: Fault | None = None
         while pod := self._next(call):
             try:
@@ -91,7 +91,7 @@ class Upstream:
 
     async def events(self, call: Call) -> AsyncGenerator[dict[str, Any], None]:
         """The JSON of each event of a stream, up to `[DONE]`. Raises: Fault, also when it ends without that."""
-        raw = orjson.dumps(call.body)
+        raw = write_json(call.body)
         fault: Fault | None = None
         while pod := self._next(call):
             try:
@@ -154,7 +154,7 @@ class Upstream:
             payload = await response.read()
         if response.status != 200:
             raise self._failed(pod, response.status, payload)
-        return orjson.loads(payload)
+        return read_json(payload)
 
     async def _events(self, pod: Pod, response: aiohttp.ClientResponse) -> AsyncGenerator[dict[str, Any], None]:
         try:
@@ -163,7 +163,7 @@ class Upstream:
                     payload = await response.read()
                 raise self._failed(pod, response.status, payload)
             async for data in self._data(pod, response):
-                event = orjson.loads(data)
+                event = read_json(data)
                 if "error" in event:
                     self.telemetry.upstream_failures.labels(pod.tier, "status").inc()
                     raise from_error_event(event, pod.tier)
@@ -214,7 +214,7 @@ class Upstream:
         except Broken:
             count(pod.tier, "broken").inc()
             raise
-        except (aiohttp.ClientError, orjson.JSONDecodeError) as fault:
+        except (aiohttp.ClientError, NotJson) as fault:
             count(pod.tier, "broken").inc()
             message = f"the connection to the {pod.tier} tier broke"
             raise Broken(502, message, reason=f"{pod.tier}_broken") from fault

@@ -152,7 +152,8 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
     uvloop.run(limited())
 
 
-async def until(holds: Callable[[], bool], limit_s: float = 3.0) -> None:
+async def until(holds: Callable[[], bool], limit_s: float = 20.0) -> None:
+    """The limit is for a busy machine: none waits for it."""
     async with asyncio.timeout(limit_s):
         while not holds():
             await asyncio.sleep(0.01)

@@ -265,7 +265,7 @@ async def test_a_drain_is_not_ready_at_once_refuses_new_requests_and_ends_those_
     async with s.session.get(s.url + "/liveness") as response:
         assert response.status == 200
     assert (await asking)[-1] == "[DONE]"
-    await asyncio.wait_for(asyncio.shield(s.serving), 2)
+    await asyncio.wait_for(asyncio.shield(s.serving), 20)
     with pytest.raises(aiohttp.ClientConnectorError):
         await s.chat()
 
@@ -276,6 +276,6 @@ async def test_a_drain_does_not_wait_longer_than_its_limit(s: Stand) -> None:
     asking = asyncio.create_task(s.chat())
     await until(lambda: len(of_generate(s.decode)) == 1)
     s.stop.set()
-    await asyncio.wait_for(asyncio.shield(s.serving), 2)
+    await asyncio.wait_for(asyncio.shield(s.serving), 8)
     await asyncio.gather(asking, return_exceptions=True)
     await until(lambda: s.decode[0].aborted == 1)

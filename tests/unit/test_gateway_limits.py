@@ -134,7 +134,7 @@ async def test_bodies_together_may_not_fill_the_memory(s: Stand) -> None:
 async def test_a_body_that_dribbles_is_408(s: Stand) -> None:
     reader, writer = await asyncio.open_connection(*address(s))
     writer.write(f"{HEAD}Content-Length: 100\r\n\r\n".encode() + b'{"prompt": ')
-    answer = await asyncio.wait_for(reader.read(4096), 3)
+    answer = await asyncio.wait_for(reader.read(4096), 20)
     writer.close()
     assert answer.startswith(b"HTTP/1.1 408")
 
@@ -145,7 +145,7 @@ async def test_a_client_that_dribbles_its_headers_is_hung_up_on(s: Stand) -> Non
     writer.write(b"GET /health HTTP/1.1\r\nHos")
     start = time.monotonic()
     try:
-        got = await asyncio.wait_for(reader.read(4096), 3)
+        got = await asyncio.wait_for(reader.read(4096), 20)
     except ConnectionResetError:
         got = b""
     assert got == b"" and time.monotonic() - start < 2
@@ -161,11 +161,10 @@ async def test_a_client_that_reads_nothing_is_hung_up_on_and_its_decode_ended(s:
     body = json.dumps(CHAT | {"stream": True, "logprobs": True, "top_logprobs": 40}).encode()
     head = HEAD.replace("/v1/completions", "/v1/chat/completions") + f"Content-Length: {len(body)}\r\n\r\n"
     await asyncio.get_running_loop().sock_sendall(raw, head.encode() + body)
-    async with asyncio.timeout(10):
-        while await s.metric("client_disconnects_total") < 1:
+    wanted = {"client_disconnects_total": 1, "in_flight_requests": 0, "open_connections": 0}
+    async with asyncio.timeout(20):
+        while {name: await s.metric(name) for name in wanted} != wanted:
             await asyncio.sleep(0.1)
-    assert await s.metric("in_flight_requests") == 0
-    assert await s.metric("open_connections") == 0
     raw.close()
 
 
@@ -180,12 +179,13 @@ async def test_a_connection_too_many_is_503_and_closed(s: Stand) -> None:
     idle = [await asyncio.open_connection(*address(s)) for _ in range(3)]
     await asyncio.sleep(0.05)
     reader, writer = await asyncio.open_connection(*address(s))
-    answer = await asyncio.wait_for(reader.read(), 2)
+    answer = await asyncio.wait_for(reader.read(), 20)
     assert answer.startswith(b"HTTP/1.1 503") and json.loads(answer.split(b"\r\n\r\n")[1])["error"]["code"] == 503
     for _, open_writer in [*idle, (reader, writer)]:
         open_writer.close()
-    await asyncio.sleep(0.05)
-    assert (await s.chat())[0] == 200
+    async with asyncio.timeout(20):
+        while (await s.chat())[0] != 200:
+            await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize(
