@@ -19,19 +19,23 @@ from tools.deployment import Deployment
 def test_another_kubeconfig_of_the_same_cluster_replaces_nothing(live: Deployment, tmp_path: Path) -> None:
     """A changed kubeconfig used to replace the provider and with it every resource (pulumi-kubernetes
     issues 4019, 1148, 2745). `existing` and `local` differ in defaults alone: the release is the same."""
-    outputs = live.outputs()
-    proved = outputs["ledger"]["live"]["release"]
+    proved = live.outputs()["ledger"]["live"]["release"]
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text("# another text\n" + Path(live.environment["KUBECONFIG"]).read_text())
 
+    def same(settings: dict[str, Any]) -> None:
+        settings["splitserve:note"] = proved["note"]
+        settings["splitserve:topology"] = proved["expectation"]["topology"]
+
     def existing(settings: dict[str, Any]) -> None:
+        same(settings)
         settings["splitserve:platform"] = {
             "kind": "existing", "kubeconfig": str(kubeconfig), "namespace": live.namespace,
         }  # fmt: skip
         settings["splitserve:image"] = (CHECKOUT / LOCAL_IMAGE).read_text().strip()
-        settings["splitserve:note"] = proved["note"]
-        settings["splitserve:topology"] = proved["expectation"]["topology"]
 
+    assert live.up(same).code == 0  # whoever was before may have had other replicas
+    outputs = live.outputs()
     finished = live.up(existing)
     assert finished.code == 0, finished.text
     assert live.outputs()["live"] == outputs["live"]
