@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from components.bench.load import Load
+from components.serving.command_line import words
 
 RESULT = "/tmp/bench.json"
 PASSED_ON = ("--tokenizer", "--tokenizer-mode")
@@ -49,7 +50,7 @@ def generator_command(engine: dict[str, Any], model: str, url: str, load: Load, 
     flags = ["--ignore-eos", "--disable-tqdm", "--save-result", "--save-detailed"]
     if TRUST in engine.get("args", []):
         flags.append(TRUST)
-    return [*python, "bench", "serve", *(part for pair in arguments.items() for part in pair), *flags]
+    return [*python, "bench", "serve", *words(arguments), *flags]
 
 
 def _chosen(args: Sequence[str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from components.serving import model_mount, pod
+from components.serving.command_line import as_engines, first_engine, words
 from components.serving.encoder_connectors.folder import OWN
 from components.serving.encoder_connectors.profiles import (
     encoder_arguments,
@@ -18,7 +19,7 @@ from components.serving.encoder_connectors.profiles import (
     encoder_volumes,
 )
 from components.serving.engine import KILL_MARGIN_S, PRESTOP_S, startup_and_health
-from components.serving.spec import ENCODER, TIERS, EncoderSpec, EngineSpec, ResourceSpec, ServingSpec
+from components.serving.spec import ENCODER, EncoderSpec, ResourceSpec, ServingSpec
 
 SWEEPER = ResourceSpec(cpu="10m", memory="64Mi")
 
@@ -39,26 +40,12 @@ def encoder_pod(serving: ServingSpec, encoder: EncoderSpec) -> dict[str, Any]:
 
 def encoder_vllm_arguments(serving: ServingSpec, encoder: EncoderSpec) -> list[str]:
     """vLLM's arguments: the engines' own words where an embedding depends on them; the user's come last."""
-    engine = _engine(serving)
-    arguments = {
-        "--served-model-name": serving.model.name,
-        "--port": str(engine.port),
-        "--dtype": engine.dtype,
-        "--max-model-len": str(engine.max_model_len),
-        "--shutdown-timeout": str(encoder.drain_s),
-    }
-    if serving.model.source.revision:
-        arguments["--revision"] = serving.model.source.revision
+    engine = first_engine(serving)
+    arguments = as_engines(serving, engine.port, {"--shutdown-timeout": str(encoder.drain_s)})
     if engine.gpu_memory_utilization:
         arguments["--gpu-memory-utilization"] = str(engine.gpu_memory_utilization)
     flags = [*(["--enforce-eager"] if engine.enforce_eager else []), "--enable-scale-out"]
-    pairs = (part for pair in arguments.items() for part in pair)
-    return [*pairs, *flags, *encoder_arguments(serving, ENCODER), *encoder.extra_args]
-
-
-def _engine(serving: ServingSpec) -> EngineSpec:
-    """Of the tier that loads the embeddings."""
-    return serving.tiers[TIERS[serving.topology][0]].engine
+    return [*words(arguments), *flags, *encoder_arguments(serving, ENCODER), *encoder.extra_args]
 
 
 def _container(serving: ServingSpec, encoder: EncoderSpec) -> dict[str, Any]:
@@ -72,17 +59,17 @@ def _container(serving: ServingSpec, encoder: EncoderSpec) -> dict[str, Any]:
             *encoder_environment(serving, ENCODER),
             *pod.HOME,
             *model_mount.download_environment(serving.model.source),
-            *({"name": name, "value": value} for name, value in sorted(encoder.environment.items())),
+            *pod.environment(encoder.environment),
         ],
         "ports": [
-            {"name": "http", "containerPort": _engine(serving).port},
+            {"name": "http", "containerPort": first_engine(serving).port},
             {"name": "side-channel", "containerPort": encoder.side_channel_port},
         ],
         "lifecycle": {"preStop": {"sleep": {"seconds": PRESTOP_S}}},
         "resources": pod.resources(encoder.resources),
         "securityContext": pod.security_context(lock_memory=serving.placement[ENCODER].lock_memory),
         "volumeMounts": [*pod.SCRATCH_MOUNTS, *model_mount.mounts(serving), *encoder_mounts(serving, ENCODER)],
-        **startup_and_health(serving, _engine(serving).port, encoder.load_limit_s),
+        **startup_and_health(serving, first_engine(serving).port, encoder.load_limit_s),
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from components.serving import model_mount, pod, release_files
 from components.serving.chat import chat_arguments, chat_mounts
+from components.serving.command_line import words
 from components.serving.connectors.environment import connector_environment
 from components.serving.connectors.transfer_config import transfer_config
 from components.serving.encoder_connectors.profiles import (
@@ -94,8 +95,7 @@ def engine_arguments(serving: ServingSpec, tier: EngineTier) -> list[str]:
     if serving.render:
         # Requests and answers as tokens, which are refused without it.
         flags.append("--enable-scale-out")
-    pairs = (part for pair in arguments.items() for part in pair)
-    return [*pairs, *flags, *encoder_arguments(serving, tier), *chat_arguments(serving), *spec.extra_args]
+    return [*words(arguments), *flags, *encoder_arguments(serving, tier), *chat_arguments(serving), *spec.extra_args]
 
 
 def _chosen_arguments(serving: ServingSpec, engine: EngineSpec) -> dict[str, str]:
@@ -126,8 +126,7 @@ def _environment(serving: ServingSpec, tier: EngineTier) -> list[dict[str, Any]]
         *pod.HOME,
         *model_mount.download_environment(serving.model.source),
     ]
-    chosen = serving.tiers[tier].environment
-    return [*own, *({"name": name, "value": value} for name, value in sorted(chosen.items()))]
+    return [*own, *pod.environment(serving.tiers[tier].environment)]
 
 
 def startup_and_health(serving: ServingSpec, port: int, limit_s: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from components.serving.command_line import words
 from components.serving.connectors.profiles import requests
 from components.serving.connectors.transfer_config import chosen_for
 from components.serving.release_files import FILES_MOUNT, FILES_VOLUME, MOUNT
@@ -56,7 +57,7 @@ def gateway_arguments(serving: ServingSpec, render: RenderSpec) -> list[str]:
     own = requests(connector, serving.topology).gateway or ()
     side_channel = str(next(iter(serving.tiers.values())).engine.side_channel_port)
     return [
-        *(part for pair in arguments.items() for part in pair),
+        *words(arguments),
         *(side_channel if flag == "$port" else flag for flag in own),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from components.serving.spec import DeviceClaims, PodPlacement, ResourceSpec
@@ -27,6 +28,11 @@ def security_context(*, lock_memory: bool) -> dict[str, Any]:
     if not lock_memory:
         return SECURITY_CONTEXT
     return {**SECURITY_CONTEXT, "capabilities": {"drop": ["ALL"], "add": ["IPC_LOCK"]}}
+
+
+def environment(values: Mapping[str, str]) -> list[dict[str, Any]]:
+    """A container's variables, in an order that only their names decide."""
+    return [{"name": name, "value": value} for name, value in sorted(values.items())]
 
 
 def scratch_volumes(shm_size: str) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from components.serving import model_mount, pod, release_files
 from components.serving.chat import chat_arguments, chat_mounts
+from components.serving.command_line import as_engines, words
 from components.serving.engine import KILL_MARGIN_S
 from components.serving.spec import RENDER, RenderSpec, ServingSpec
 
@@ -33,7 +34,7 @@ def render_pod(serving: ServingSpec, render: RenderSpec) -> dict[str, Any]:
         "env": [
             *pod.HOME,
             *model_mount.download_environment(serving.model.source),
-            *({"name": name, "value": value} for name, value in sorted(render.environment.items())),
+            *pod.environment(render.environment),
         ],
         "ports": [{"name": "http", "containerPort": render.port}],
         "lifecycle": {"preStop": {"sleep": {"seconds": PRESTOP_S}}},
@@ -52,17 +53,8 @@ def render_pod(serving: ServingSpec, render: RenderSpec) -> dict[str, Any]:
 
 def render_arguments(serving: ServingSpec, render: RenderSpec) -> list[str]:
     """The engines' own words for everything that decides what a prompt becomes."""
-    engine = next(iter(serving.tiers.values())).engine
-    arguments = {
-        "--served-model-name": serving.model.name,
-        "--port": str(render.port),
-        "--dtype": engine.dtype,
-        "--max-model-len": str(engine.max_model_len),
-        "--renderer-num-workers": str(render.workers),
-    }
-    if serving.model.source.revision:
-        arguments["--revision"] = serving.model.source.revision
-    return [*(part for pair in arguments.items() for part in pair), *chat_arguments(serving), *render.extra_args]
+    arguments = as_engines(serving, render.port, {"--renderer-num-workers": str(render.workers)})
+    return [*words(arguments), *chat_arguments(serving), *render.extra_args]
 
 
 def _probes(render: RenderSpec) -> dict[str, Any]:

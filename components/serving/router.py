@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from components.serving import pod
+from components.serving.command_line import words
 from components.serving.connectors.profiles import requests
 from components.serving.connectors.transfer_config import chosen_for
 from components.serving.engine import KILL_MARGIN_S, PRESTOP_S
@@ -92,7 +93,7 @@ def router_arguments(serving: ServingSpec) -> list[str]:
         "--service-discovery-namespace": "$(NAMESPACE)",
         "--service-discovery-port": str(engine_port),
     }
-    arguments = ["--service-discovery", *(part for pair in common.items() for part in pair)]
+    arguments = ["--service-discovery", *words(common)]
     if serving.topology == "collocated":
         return [*arguments, "--selector", *_selector("collocated")]
     return [

@@ -1,4 +1,4 @@
-"""Questions to the front door, as a user asks them; a stack's shape; and where tests note what they measured."""
+"""Questions to the front door, as a user asks them; a stack's shape and cluster; and where tests note what they measured."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+
+from components.release.cluster import Access, Cluster
+from tools.deployment import Deployment
+
+
+def cluster_of(deployment: Deployment) -> Cluster:
+    """The cluster and namespace of a stack."""
+    return Cluster(Access(deployment.environment["KUBECONFIG"], None, deployment.namespace))
+
 
 Record = Callable[[str, object], None]
 """pytest's `record_property`: figures go into `--junitxml` beside the test."""

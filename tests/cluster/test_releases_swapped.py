@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from components.release.cluster import Access, Cluster
-from tests.cluster.asking import Record, answer
+from tests.cluster.asking import Record, answer, cluster_of
 from tools.demo import DEMOS, play
 from tools.deployment import Deployment
 
@@ -30,7 +29,7 @@ def test_a_live_release_that_was_scaled_down_is_started_again(live: Deployment) 
     def same(settings: dict[str, object]) -> None:
         settings["splitserve:note"] = note
 
-    cluster = Cluster(Access(live.environment["KUBECONFIG"], None, live.namespace))
+    cluster = cluster_of(live)
     cluster.scale(outputs["live"], {"decode": 0, "prefill": 0, "router": 0})
     finished = live.up(same)
     assert finished.code == 0, finished.text

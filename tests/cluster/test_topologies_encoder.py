@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from components.release.cluster import Access, Cluster
+from components.release.cluster import Cluster
 from components.release.probe import parse_metrics, picture, total
-from tests.cluster.asking import RENDER_ON_TWO_CORES, Change, shaped
+from tests.cluster.asking import RENDER_ON_TWO_CORES, Change, cluster_of, shaped
 from tools.cache import CHECKOUT
 from tools.deployment import Deployment
 
@@ -80,7 +80,7 @@ def stack(room: Deployment) -> Deployment:
 
 @pytest.fixture
 def cluster(stack: Deployment) -> Cluster:
-    return Cluster(Access(stack.environment["KUBECONFIG"], None, stack.namespace))
+    return cluster_of(stack)
 
 
 def pods(cluster: Cluster, stack: Deployment, tier: str) -> list[Any]:

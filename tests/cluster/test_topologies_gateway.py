@@ -14,9 +14,9 @@ import httpx
 import openai
 import pytest
 
-from components.release.cluster import Access, Cluster
+from components.release.cluster import Cluster
 from components.release.probe import parse_metrics, total
-from tests.cluster.asking import Record, shaped
+from tests.cluster.asking import Record, cluster_of, shaped
 from tools.client import StreamingClient
 from tools.deployment import Deployment
 
@@ -62,7 +62,7 @@ def stack(deployment: Deployment) -> Deployment:
 
 @pytest.fixture(scope="module")
 def cluster(stack: Deployment) -> Cluster:
-    return Cluster(Access(stack.environment["KUBECONFIG"], None, stack.namespace))
+    return cluster_of(stack)
 
 
 def pod(cluster: Cluster, stack: Deployment, tier: str) -> Any:

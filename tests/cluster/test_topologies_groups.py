@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from components.release.cluster import GROUPS, Access, Cluster, Pod
-from tests.cluster.asking import Record, greedy, shaped
+from components.release.cluster import GROUPS, Cluster, Pod
+from infra.leader_worker_sets import LOCAL_IMAGE
+from tests.cluster.asking import Record, cluster_of, greedy, shaped
 from tools.cache import CHECKOUT
 from tools.deployment import Deployment
 
@@ -28,10 +29,6 @@ def over_two_pods(settings: dict[str, Any]) -> None:
     settings["splitserve:gate"] |= {"limitMs": 1000, "samples": 3}
 
 
-def cluster_of(deployment: Deployment) -> Cluster:
-    return Cluster(Access(deployment.environment["KUBECONFIG"], None, deployment.namespace))
-
-
 def group_of(cluster: Cluster, release: str) -> dict[str, Pod]:
     return {pod.name: pod for pod in cluster.pods(release) if pod.tier in ("decode", "decode-worker")}
 
@@ -47,7 +44,7 @@ def test_a_decode_engine_over_two_pods_is_a_gated_release(
 ) -> None:
     """Sums over two ranks fall otherwise than over one, and with them near ties: the gate wants half of the answers to
     be those of the prefiller, which is one pod."""
-    assert (CHECKOUT / ".local/lws-image").exists(), "the local cluster has nothing that makes groups: `make groups`"
+    assert (CHECKOUT / LOCAL_IMAGE).exists(), "the local cluster has nothing that makes groups: `make groups`"
     before = live.outputs()["live"]
     finished = live.up(over_two_pods)
     assert finished.code == 0, finished.text

@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 
-from components.release.cluster import Access, Cluster
-from tests.cluster.asking import Record, shaped
+from components.release.cluster import Cluster
+from tests.cluster.asking import Record, cluster_of, shaped
 from tools.client import Counts, StreamingClient
 from tools.deployment import Deployment
 
@@ -90,7 +90,7 @@ def test_a_load_step_grows_the_right_tier_and_its_end_shrinks_it(
     assert made.code == 0, made.text
     outputs, counts = deployment.outputs(), Counts()
     cluster, release = (
-        Cluster(Access(deployment.environment["KUBECONFIG"], None, deployment.namespace)),
+        cluster_of(deployment),
         outputs["live"],
     )
     wait_for(cluster, release, "prefill", 1, SHRUNK_LIMIT_S)

@@ -8,6 +8,7 @@ zero (`--load-format dummy`) all answers would look alike, and a wrong KV cache 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -36,13 +37,16 @@ def make_model(folder: Path, corpus: str) -> None:
     write_model(folder, corpus, config(), weights())
 
 
-def write_model(folder: Path, corpus: str, config: dict[str, object], tensors: dict[str, NDArray[np.float32]]) -> None:
-    """Write a model of VOCABULARY tokens whole or not at all."""
+def write_model(folder: Path, corpus: str, config: dict[str, object], tensors: dict[str, NDArray[np.float32]], *,
+                special_tokens: Sequence[str] = SPECIAL_TOKENS, template: str = CHAT_TEMPLATE,
+                more: Mapping[str, object] | None = None) -> None:  # fmt: skip
+    """Write a model of VOCABULARY tokens whole or not at all; `more` are further JSON files by name."""
     partial = folder.with_name(folder.name + ".partial")
     partial.mkdir(parents=True, exist_ok=True)
-    _write_json(partial / "config.json", config)
-    _write_json(partial / "generation_config.json", {"eos_token_id": 2, "pad_token_id": 0})
-    write_tokenizer(partial, corpus, VOCABULARY, SPECIAL_TOKENS, CHAT_TEMPLATE)
+    files = {"config.json": config, "generation_config.json": {"eos_token_id": 2, "pad_token_id": 0}, **(more or {})}
+    for name, content in files.items():
+        _write_json(partial / name, content)
+    _write_tokenizer(partial, corpus, special_tokens, template)
     save_file(tensors, partial / "model.safetensors", metadata={"format": "pt"})
     partial.rename(folder)
 
@@ -103,14 +107,14 @@ def weights() -> dict[str, NDArray[np.float32]]:
     return tensors
 
 
-def write_tokenizer(folder: Path, corpus: str, vocabulary: int, special_tokens: list[str], template: str) -> None:
-    """A byte-level BPE tokenizer of `vocabulary` tokens; of the special ones the first pads, the third ends."""
+def _write_tokenizer(folder: Path, corpus: str, special_tokens: Sequence[str], template: str) -> None:
+    """A byte-level BPE tokenizer of VOCABULARY tokens; of the special ones the first pads, the third ends."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary,
-        special_tokens=special_tokens,
+        vocab_size=VOCABULARY,
+        special_tokens=list(special_tokens),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )

@@ -6,21 +6,17 @@ image included, so a wrong or missing embedding shows in the text.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
-from tools.localcluster.model import write_tokenizer
+from tools.localcluster.model import MAX_POSITIONS, VOCABULARY, write_model
 
 SEED = 20261130
 HIDDEN, INTERMEDIATE, LAYERS, HEADS, KV_HEADS, HEAD_DIM = 256, 512, 4, 4, 2, 64
 VISION, VISION_LAYERS, VISION_HEADS, VISION_RATIO = 128, 2, 2, 2
 PATCH, TEMPORAL, MERGE, CHANNELS = 14, 2, 2, 3
-VOCABULARY = 2048
-MAX_POSITIONS = 32768
 QUERY_SCALE = 2.0
 """On queries and keys each: attention logits of a standard deviation of about 4 are peaked."""
 IMAGE_SCALE = 4.0
@@ -45,15 +41,13 @@ PIXELS = {"shortest_edge": 56 * 56, "longest_edge": 448 * 448}
 
 def make_vision_model(folder: Path, corpus: str) -> None:
     """Write config, weights, tokenizer, chat template and processors; `corpus` trains the tokenizer."""
-    partial = folder.with_name(folder.name + ".partial")
-    partial.mkdir(parents=True, exist_ok=True)
-    _write_json(partial / "config.json", config())
-    _write_json(partial / "generation_config.json", {"eos_token_id": 2, "pad_token_id": 0})
-    _write_json(partial / "preprocessor_config.json", processor("Qwen2VLImageProcessor", "image_processor_type"))
-    _write_json(partial / "video_preprocessor_config.json", processor("Qwen2VLVideoProcessor", "video_processor_type"))
-    write_tokenizer(partial, corpus, VOCABULARY, SPECIAL_TOKENS, CHAT_TEMPLATE)
-    save_file(text_weights() | vision_weights(), partial / "model.safetensors", metadata={"format": "pt"})
-    partial.rename(folder)
+    write_model(
+        folder, corpus, config(), text_weights() | vision_weights(), special_tokens=SPECIAL_TOKENS, template=CHAT_TEMPLATE,
+        more={
+            "preprocessor_config.json": processor("Qwen2VLImageProcessor", "image_processor_type"),
+            "video_preprocessor_config.json": processor("Qwen2VLVideoProcessor", "video_processor_type"),
+        },
+    )  # fmt: skip
 
 
 def config() -> dict[str, object]:
@@ -180,7 +174,3 @@ def _ones(size: int) -> NDArray[np.float32]:
 
 def _zeros(size: int) -> NDArray[np.float32]:
     return np.zeros(size, np.float32)
-
-
-def _write_json(path: Path, content: object) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n")
