@@ -17,6 +17,7 @@ from pathlib import Path
 from tools.localcluster import cluster
 from tools.localcluster.configuration import PAUSE_IMAGE
 from tools.localcluster.layout import VLLM_MOUNT, Layout
+from tools.localcluster.vllm.environment import CACHE
 
 REPOSITORY = "splitserve.local/vllm-cpu"
 # The node's own programs have no place in a pod.
@@ -30,6 +31,7 @@ ENVIRONMENT = [
     "LANG=C.UTF-8",
     "HOME=/tmp",
     "VLLM_TARGET_DEVICE=cpu",
+    f"VLLM_CACHE_ROOT={VLLM_MOUNT}/{CACHE}",
 ]
 
 
