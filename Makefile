@@ -54,12 +54,12 @@ demo-cannot-measure: up ## A candidate that can't be measured: inconclusive
 check: setup ## Format, lint and types
 	@$(PYTHON) -m ruff format --check . && $(PYTHON) -m ruff check . && $(PYTHON) -m pyright
 test-unit: setup ## Seconds, no engine, no cluster
-	@$(PYTHON) -m pytest tests/unit
+	@$(PYTHON) -m pytest tests/unit -n auto --maxprocesses=4
 test-engine: machine ## The real Pulumi engine
 	@$(PYTHON) -m tools.local build && $(PYTHON) -m pytest tests/engine
 test-cluster: machine ## Real Kubernetes and real vLLM
 	@$(PYTHON) -m tools.local start && $(PYTHON) -m tools.local groups && $(PYTHON) -m pytest tests/cluster
 test: machine check ## All of them
-	@$(PYTHON) -m pytest tests/unit
+	@$(PYTHON) -m pytest tests/unit -n auto --maxprocesses=4
 	@$(PYTHON) -m tools.local start && $(PYTHON) -m tools.local groups
 	@$(PYTHON) -m pytest tests/engine tests/cluster

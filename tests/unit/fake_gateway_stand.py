@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,15 +18,10 @@ from aiohttp import web
 from components.gateway.main import serve
 from components.gateway.settings import Settings
 from tests.unit.fake_gateway_tiers import Cluster, Encoder, Engine, Render, Seen, Tier
+from tests.unit.ports import free_port
 
 CHAT = {"model": "fake", "messages": [{"role": "user", "content": "hi there"}]}
 COMPLETION = {"model": "fake", "prompt": "hi there"}
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @dataclass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import socket
 import subprocess
 import sys
 import zipfile
@@ -27,6 +26,7 @@ from components.autoscaler.scrape import Scraper
 from components.autoscaler.settings import Settings, parse
 from components.autoscaler.telemetry import Telemetry
 from components.serving import labels
+from tests.unit.ports import free_port
 
 HOST = "127.0.0.1"
 ADDRESSES = [f"127.0.7.{number}" for number in range(1, 25)]
@@ -211,12 +211,6 @@ async def served(fake: FakeCluster) -> AsyncIterator[str]:
     finally:
         for runner in runners:
             await runner.cleanup()
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind((HOST, 0))
-        return one.getsockname()[1]
 
 
 class Rounds:

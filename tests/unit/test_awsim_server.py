@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tests.unit.ports import free_port
 from tools.awsim.running import AwsStandIn
 
 EFA_ONLY = {"NetworkCardIndex": 0, "DeviceIndex": 1, "InterfaceType": "efa-only"}
@@ -26,13 +26,7 @@ PRIMARY = {"NetworkCardIndex": 0, "DeviceIndex": 0, "InterfaceType": "interface"
 ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 
 
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-WEBHOOK = f"127.0.0.1:{_free_port()}"
+WEBHOOK = f"127.0.0.1:{free_port()}"
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,8 @@ from components.gateway.sanitize import strip
 from components.gateway.settings import parse
 from components.gateway.stops import Hold, spoken
 from components.gateway.streaming import merged
-from tests.unit.fake_gateway_stand import CHAT, free_port, run, stand
+from tests.unit.fake_gateway_stand import CHAT, run, stand
+from tests.unit.ports import free_port
 
 URLS = ["--render", "http://r", "--prefill", "http://p", "--decode", "http://d"]
 

@@ -17,7 +17,8 @@ from components.gateway.discovery import Discovery, in_cluster
 from components.gateway.faults import Fault
 from components.gateway.pods import OVERLOAD_TOKENS, Pods, prefix_of
 from components.gateway.settings import Settings
-from tests.unit.fake_gateway_stand import free_port, of_generate, run, stand, until
+from tests.unit.fake_gateway_stand import of_generate, run, stand, until
+from tests.unit.ports import free_port
 
 
 def pods(count: int = 3, policy: str = "least_loaded") -> Pods:
