@@ -1,6 +1,8 @@
 # `make up`: real vLLM prefill and decode tiers on a one-node Kubernetes, proved by their KV transfer.
 # `make test`: every test, from nothing.
 PYTHON := .venv/bin/python
+# A file's tests share what they start, so they stay in one process. The cluster has one user at a time.
+ON_CORES := -n auto --maxprocesses=4 --dist loadfile
 .DEFAULT_GOAL := help
 # Where an environment forbids byte code beside the sources, each command would compile the SDKs anew.
 ifdef PYTHONDONTWRITEBYTECODE
@@ -54,12 +56,13 @@ demo-cannot-measure: up ## A candidate that can't be measured: inconclusive
 check: setup ## Format, lint and types
 	@$(PYTHON) -m ruff format --check . && $(PYTHON) -m ruff check . && $(PYTHON) -m pyright
 test-unit: setup ## Seconds, no engine, no cluster
-	@$(PYTHON) -m pytest tests/unit -n auto --maxprocesses=4
+	@$(PYTHON) -m pytest tests/unit $(ON_CORES)
 test-engine: machine ## The real Pulumi engine
-	@$(PYTHON) -m tools.local build && $(PYTHON) -m pytest tests/engine
+	@$(PYTHON) -m tools.local build && $(PYTHON) -m pytest tests/engine $(ON_CORES)
 test-cluster: machine ## Real Kubernetes and real vLLM
 	@$(PYTHON) -m tools.local start && $(PYTHON) -m tools.local groups && $(PYTHON) -m pytest tests/cluster
 test: machine check ## All of them
-	@$(PYTHON) -m pytest tests/unit -n auto --maxprocesses=4
+	@$(PYTHON) -m pytest tests/unit $(ON_CORES)
 	@$(PYTHON) -m tools.local start && $(PYTHON) -m tools.local groups
-	@$(PYTHON) -m pytest tests/engine tests/cluster
+	@$(PYTHON) -m pytest tests/engine $(ON_CORES)
+	@$(PYTHON) -m pytest tests/cluster

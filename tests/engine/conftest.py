@@ -15,7 +15,8 @@ from tools.deployment import Deployment
 from tools.local import full_environment
 from tools.own_engine import backend_url
 
-STACK = "engine-test"
+STACK = f"engine-test-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
+"""Each process of pytest-xdist has its own: `pulumi` writes its settings into the checkout."""
 
 
 @pytest.fixture
