@@ -7,13 +7,25 @@ from typing import Any
 
 import httpx
 
-from components.release.cluster import Access, Cluster
+from components.release.cluster import Access, Cluster, Pod
 from tools.deployment import Deployment
+
+ENGINE_PORT = 8000
 
 
 def cluster_of(deployment: Deployment) -> Cluster:
     """The cluster and namespace of a stack."""
     return Cluster(Access(deployment.environment["KUBECONFIG"], None, deployment.namespace))
+
+
+def pods_of(deployment: Deployment, tier: str) -> list[Pod]:
+    """The live release's ready pods of a tier."""
+    return [p for p in cluster_of(deployment).pods(deployment.outputs()["live"]) if p.tier == tier and p.ready]
+
+
+def engine_url(deployment: Deployment, tier: str) -> str:
+    """A live engine past the front door: it serves by itself whatever is sent to it without KV parameters."""
+    return f"http://{pods_of(deployment, tier)[0].ip}:{ENGINE_PORT}"
 
 
 Record = Callable[[str, object], None]

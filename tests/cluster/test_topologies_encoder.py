@@ -14,11 +14,10 @@ import pytest
 
 from components.release.cluster import Cluster
 from components.release.probe import parse_metrics, picture, total
-from tests.cluster.asking import RENDER_ON_TWO_CORES, Change, cluster_of, shaped
+from tests.cluster.asking import RENDER_ON_TWO_CORES, Change, cluster_of, engine_url, pods_of, shaped
 from tools.cache import CHECKOUT
 from tools.deployment import Deployment
 
-ENGINE_PORT = 8000
 METRICS_PORT = 29000
 LIMIT_S = 60
 RECOVERY_LIMIT_S = 150
@@ -83,10 +82,6 @@ def cluster(stack: Deployment) -> Cluster:
     return cluster_of(stack)
 
 
-def pods(cluster: Cluster, stack: Deployment, tier: str) -> list[Any]:
-    return [pod for pod in cluster.pods(stack.outputs()["live"]) if pod.tier == tier and pod.ready]
-
-
 def counted(cluster: Cluster, pod: str, port: int, series: str) -> float:
     return total(parse_metrics(cluster.pod_page(pod, port, "metrics")), series) or 0
 
@@ -103,17 +98,17 @@ def test_the_gate_proved_that_embeddings_move(stack: Deployment) -> None:
     assert found["encoded"] == len(found["answers"]) == 3
 
 
-def test_answers_to_images_are_an_engine_s_own(stack: Deployment, cluster: Cluster) -> None:
+def test_answers_to_images_are_an_engine_s_own(stack: Deployment) -> None:
     """An engine that is asked by itself encodes the images by itself."""
     tier = stack.outputs()["ledger"]["live"]["release"]["expectation"]["topology"].split("-")[0]
-    engine = f"http://{pods(cluster, stack, tier)[0].ip}:{ENGINE_PORT}"
+    engine = engine_url(stack, tier)
     for shown in (PICTURES[:1], PICTURES[1:2], PICTURES):
         assert said(stack.outputs()["endpoint"], *shown) == said(engine, *shown)
     assert said(engine, PICTURES[0]) != said(engine, PICTURES[1])
 
 
 def test_an_image_is_encoded_once_and_text_is_not(stack: Deployment, cluster: Cluster) -> None:
-    router = pods(cluster, stack, "router")[0].name
+    router = pods_of(stack, "router")[0].name
 
     def encoded() -> float:
         return counted(cluster, router, METRICS_PORT, "splitserve_gateway_encoded_items_total")

@@ -16,7 +16,7 @@ import pytest
 
 from components.release.cluster import Cluster
 from components.release.probe import parse_metrics, total
-from tests.cluster.asking import Record, cluster_of, shaped
+from tests.cluster.asking import ENGINE_PORT, Record, cluster_of, engine_url, pods_of, shaped
 from tools.client import StreamingClient
 from tools.deployment import Deployment
 
@@ -27,7 +27,6 @@ LOGPROB_TOLERANCE = 0.1
 QUIET_LIMIT_S = 30
 RECOVERY_LIMIT_S = 150
 SETTLED_S = 10
-ENGINE_PORT = 8000
 QUESTION = [{"role": "user", "content": "Which licence is this project under? Answer in one word."}]
 LONG = [{"role": "user", "content": "the work of the licensor, " * 50 + "and so on."}]
 TOOLS = [
@@ -65,11 +64,6 @@ def cluster(stack: Deployment) -> Cluster:
     return cluster_of(stack)
 
 
-def pod(cluster: Cluster, stack: Deployment, tier: str) -> Any:
-    """A ready pod of the live release."""
-    return next(p for p in cluster.pods(stack.outputs()["live"]) if p.tier == tier and p.ready)
-
-
 def client(base: str) -> openai.OpenAI:
     http = openai.DefaultHttpxClient(trust_env=False, timeout=LIMIT_S)
     return openai.OpenAI(base_url=f"{base}/v1", api_key="none", max_retries=0, http_client=http)
@@ -81,8 +75,8 @@ def gateway(stack: Deployment) -> openai.OpenAI:
 
 
 @pytest.fixture(scope="module")
-def plain(stack: Deployment, cluster: Cluster) -> openai.OpenAI:
-    return client(f"http://{pod(cluster, stack, 'prefill').ip}:{ENGINE_PORT}")
+def plain(stack: Deployment) -> openai.OpenAI:
+    return client(engine_url(stack, "prefill"))
 
 
 Ask = Callable[[openai.OpenAI], Any]
@@ -246,7 +240,7 @@ def test_a_pod_that_dies_is_replaced_and_serving_goes_on(
     outputs = stack.outputs()
     with StreamingClient(outputs["endpoint"], outputs["model"]) as meanwhile:
         time.sleep(3)
-        gone = pod(cluster, stack, tier)
+        gone = pods_of(stack, tier)[0]
         cluster.core.delete_namespaced_pod(gone.name, stack.namespace, grace_period_seconds=0)
         started = time.monotonic()
         wait_replaced(cluster, stack, tier, gone.name)

@@ -291,7 +291,9 @@ def test_model_files_and_connectors_that_say_nothing(tmp_path: Path) -> None:
 def test_an_interrupted_check_ends_at_once_and_leaves_nothing_running(number: int) -> None:
     """Interrupted while it ages the caches, with requests under way."""
     with serving(Server(Engine(cache_blocks=10**6), delay_s=0.02), Engine(cache_blocks=10**6)) as (prefill, decode):
-        script = "import typer; from infra.commands.check import check; typer.run(check)"
+        # A shell starts what runs in the background with SIGINT ignored.
+        heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+        script = f"{heard}; import typer; from infra.commands.check import check; typer.run(check)"
         command = [sys.executable, "-c", script, "--prefill", prefill.url, "--decode", decode.url, "--samples", "1",
                    "--prompt-tokens", "64", "--age", "60"]  # fmt: skip
         env = os.environ | {"PYTHONUNBUFFERED": "1"}
