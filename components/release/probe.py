@@ -243,13 +243,12 @@ def warm_up(client, plan, pair, warm):
 
 
 def cache_tokens(client, url):
-    """How many tokens the pod's KV cache holds."""
+    """How many tokens the pod's KV caches hold: a data-parallel engine has one for each rank."""
     series = parse_metrics(client.get(f"{url}/metrics"))
     infos = series.get("vllm:cache_config_info")
     if not infos:
         raise CannotMeasure(f"{url}/metrics has no vllm:cache_config_info")
-    labels = infos[0][0]
-    return int(labels["num_gpu_blocks"]) * int(labels["block_size"])
+    return sum(int(labels["num_gpu_blocks"]) * int(labels["block_size"]) for labels, _ in infos)
 
 
 class Ageing:

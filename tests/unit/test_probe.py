@@ -212,6 +212,15 @@ def test_a_real_decoders_page_is_read() -> None:
     assert series["vllm:cache_config_info"][0][0]["num_gpu_blocks"] == "256"
 
 
+def test_the_caches_of_all_ranks_must_wrap() -> None:
+    class Page:
+        def get(self, _url: str) -> str:
+            of = 'vllm:cache_config_info{{block_size="16",engine="{}",num_gpu_blocks="{}"}} 1.0\n'
+            return of.format(0, 100) + of.format(1, 90)
+
+    assert probe.cache_tokens(Page(), "http://engine") == 16 * 190
+
+
 def test_two_prompts_share_no_beginning() -> None:
     assert probe.random_prompt(PLAN, 64)[:8] != probe.random_prompt(PLAN, 64)[:8]
 
