@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 from components.check.result import Result
-from infra.report import gate_table
+from infra.report import clue_lines, gate_table
 
 BASES = {
     "geometry": "bytes held against the model's geometry",
@@ -26,6 +27,7 @@ def result_text(result: Result) -> str:
         lines += [f"  found: {fault.message}" for fault in result.faults]
     else:
         lines.append(f"  found: {result.message}")
+    lines += clue_lines([asdict(clue) for clue in result.clues])
     if result.fix:
         lines.append(f"  fix:   {result.fix}")
     if result.connector:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
 
 from infra.table_text import table_text
+
+MOST_CLUES = 3
 
 
 def gate_table(verdict: dict[str, Any], limit_ms: float) -> str:
@@ -31,6 +34,7 @@ def refusal(stack: str, release: str, note: str, verdict: dict[str, Any], live: 
     lines = [
         f"{stack}: {named} {became}: {verdict['cause']}",
         f"  found: {verdict['message']}",
+        *clue_lines(verdict.get("clues") or []),
         f"  fix:   {verdict['fix']}",
         f"  live:  release {live} answers at {endpoint}" if live else "  live:  no release has passed yet",
     ]
@@ -42,6 +46,17 @@ def refusal(stack: str, release: str, note: str, verdict: dict[str, Any], live: 
     else:
         lines.append("  next:  this release is quarantined until its configuration changes or gate.retry is raised")
     return "\n".join(lines)
+
+
+def clue_lines(clues: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What logs say of the cause, the likeliest root first; as in a verdict's JSON."""
+    lines = []
+    for clue in clues[:MOST_CLUES]:
+        times = f", {clue['count']:.0f} times" if clue["count"] > 1 else ""
+        lines += [f"  clue:  {clue['where']}{times}: {clue['line']}", f"         {clue['means']}; {clue['fix']}"]
+    if len(clues) > MOST_CLUES:
+        lines.append(f"         and {len(clues) - MOST_CLUES} more in the evidence")
+    return lines
 
 
 def _row(kind: str, figures: dict[str, Any] | None, expected_bytes: float | None) -> list[str]:

@@ -161,6 +161,7 @@ def _result(code: int, before: dict[str, Any], after: dict[str, Any], counts: Co
         "outage_s": round(counts.outage_s, 1),
         "kv_transfer_ms": after["gate"]["verdict"].get("kv_transfer_ms"),
         "rollback_s": round((after["gate"]["verdict"].get("rollback") or {}).get("seconds", 0), 1),
+        "clues": [clue["key"] for clue in after["gate"]["verdict"].get("clues") or []],
         "errors": counts.errors[:5],
     }
 

@@ -7,10 +7,12 @@ of answers or of the bytes that were wanted: a pass by a log says less than the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from components.check.log import MARK, LogFigures
 from components.check.result import Result
+from components.diagnosis.diagnose import Clues
 from components.release.verdict import Outcome
 
 SAYS_NOTHING = "a log says nothing of requests that moved nothing, of answers, or of the bytes that were wanted"
@@ -20,8 +22,14 @@ NO_LINE = (
 )
 
 
-def judge_logs(found: Sequence[tuple[str, LogFigures | None]], limit_ms: float) -> Result:
-    """The verdict on (name of a log, its figures); the first that finds something decides."""
+def judge_logs(found: Sequence[tuple[str, LogFigures | None]], limit_ms: float, clues: Clues) -> Result:
+    """The verdict on (name of a log, its figures), with what else the logs said of its cause."""
+    result = _judged(found, limit_ms)
+    return result if result.outcome == "pass" else replace(result, clues=clues.explaining(result.cause))
+
+
+def _judged(found: Sequence[tuple[str, LogFigures | None]], limit_ms: float) -> Result:
+    """The first that finds something decides."""
     figures = [one for _, one in found if one]
     empty = [name for name, one in found if one is None]
 

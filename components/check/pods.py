@@ -53,6 +53,14 @@ def logs(cluster: Cluster, selector: str, option: str = "--decode-selector") -> 
     return {pod.name: _asked(lambda pod=pod: cluster.log(pod.name)) for pod in _ready(cluster, option, selector)}
 
 
+def words(cluster: Cluster, selectors: list[str]) -> dict[str, str]:
+    """What the pods have logged, by name, to explain a verdict; who may not read logs goes without."""
+    try:
+        return {pod.name: cluster.words(pod.name) for selector in selectors for pod in cluster.select(selector)}
+    except ClusterFault:
+        return {}
+
+
 def _ready(cluster: Cluster, option: str, selector: str) -> list[Pod]:
     pods = _asked(lambda: cluster.select(selector))
     ready = [pod for pod in pods if pod.ready and pod.ip]

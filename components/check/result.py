@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from components.check.settings import Fault
 from components.check.words import way_out
+from components.diagnosis.diagnose import Clue
 from components.release.verdict import Finding, Outcome, PairResult, Verdict
 
 Basis = Literal["geometry", "consistency", "counters", "content", "log", "nothing"]
@@ -33,6 +34,8 @@ class Result:
     aged_is_estimated: bool = False
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
+    clues: tuple[Clue, ...] = ()
+    """What the engines' logs say of the cause, where they can be read."""
 
     @property
     def exit_code(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,9 @@ from components.serving.labels import MANAGED_BY, RELEASE_LABEL, TIER_LABEL, wor
 CALL_LIMIT_S = 20
 GROUPS = dict(zip(("group", "version"), API_VERSION.split("/"), strict=True)) | {"plural": "leaderworkersets"}
 FIELD_MANAGER = "splitserve-gate"
+LAST_WORDS_LINES = 60
+WORDS_LINES = 20_000
+"""An engine that has served for days has logged more than is worth reading."""
 RESTARTS_ARE_FATAL = 2
 """A container that ended this often while starting will not start by waiting."""
 HOPELESS_WAITING = {
@@ -136,19 +139,23 @@ class Cluster:
         return call(f"log of pod {pod}", lambda: self.core.read_namespaced_pod_log(
             pod, self.namespace, _request_timeout=CALL_LIMIT_S))  # fmt: skip
 
+    def words(self, pod: str) -> str:
+        """The ends of the logs of the pod's previous run, if any, and of this one; what can't be read is left out."""
+        return "\n".join(self._runs(pod, WORDS_LINES))
+
     def last_words(self, pod: str) -> str:
         """What the pod's log says of its end, of its previous run first."""
+        return next((line for text in self._runs(pod, LAST_WORDS_LINES) if (line := telling_line(text))), "")
+
+    def _runs(self, pod: str, lines: int) -> Iterator[str]:
+        """The ends of the logs of the previous run and of this one, as far as they can be read."""
         for previous in (True, False):
             try:
-                text = self.core.read_namespaced_pod_log(
-                    pod, self.namespace, previous=previous, tail_lines=60,
-                    _request_timeout=CALL_LIMIT_S,
-                )  # fmt: skip
+                yield self.core.read_namespaced_pod_log(
+                    pod, self.namespace, previous=previous, tail_lines=lines, _request_timeout=CALL_LIMIT_S
+                )
             except (ApiException, HTTPError):
                 continue
-            if line := telling_line(text):
-                return line
-        return ""
 
     def last_warning(self, pod: str) -> str:
         """The newest warning event about the pod: a volume that can't be mounted, a full node."""

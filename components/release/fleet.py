@@ -16,6 +16,7 @@ from pulumi.dynamic import Resource
 
 from components.release.cluster import Access, Cluster
 from components.release.evidence import Evidence
+from components.release.explain import explained
 from components.release.gate import is_inconclusive, limits_of, measure_release
 from components.release.once import BEFORE, OnceProvider
 from components.release.probe_job import Superseded
@@ -83,7 +84,7 @@ def check_fleet(props: dict[str, Any]) -> dict[str, Any]:
         cluster.scale(release.id, missing, release.groups)
     engine_log(f"checking all pods of release {release.id}: {replicas}")
     evidence = measure_release(cluster, release, settings, replicas)
-    verdict = judge(evidence, limits_of(release, settings))
+    verdict = explained(cluster, release.id, judge(evidence, limits_of(release, settings)))
     engine_log(f"all pods of release {release.id}: {verdict.outcome}: {verdict.message}")
     if verdict.outcome != "pass" and props["candidate"]:
         cluster.scale(release.id, dict.fromkeys(release.pods, 0), release.groups)

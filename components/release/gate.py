@@ -23,6 +23,7 @@ from components.release import measure
 from components.release.cluster import Access, Cluster, ClusterFault, record_name
 from components.release.drain import stop_router
 from components.release.evidence import Evidence
+from components.release.explain import explained
 from components.release.measure import ProbeSettings
 from components.release.once import OnceProvider
 from components.release.probe_job import Superseded
@@ -104,7 +105,7 @@ def _run_gate(props: dict[str, Any]) -> dict[str, Any]:
     swapped = props.get("live") if props["strategy"] == "swap" else None
     missing = props.get("nodesFault")
     evidence = Evidence(no_nodes=missing) if missing else _measure_candidate(cluster, release, swapped, props)
-    verdict = judge(evidence, limits_of(release, props["settings"]))
+    verdict = explained(cluster, release.id, judge(evidence, limits_of(release, props["settings"])))
     engine_log(f"verdict: {verdict.outcome}: {verdict.message}")
     answer = _answer(verdict, evidence)
     if verdict.outcome != "pass" and not _may_stay(props):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from components.diagnosis.diagnose import Clue
 from components.hardware.geometry import Geometry
 from components.release.evidence import (
     Evidence,
@@ -84,6 +85,8 @@ class Verdict:
     kv_transfer_ms: float | None = None
     kv_transfer_aged_ms: float | None = None
     aged_is_estimated: bool = False
+    clues: tuple[Clue, ...] = ()
+    """What logs and events say of the cause, the likeliest root first."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

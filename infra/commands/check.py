@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,6 +21,7 @@ from components.check.result import Result, unmeasured
 from components.check.run import Memory
 from components.check.run import check as check_once
 from components.check.settings import CannotCheck, Deployment, Fault, Settings
+from components.diagnosis.diagnose import Clues, diagnose
 from infra.check_arguments import (
     Faults,
     age_limit_s,
@@ -179,6 +180,8 @@ class Output:
 
 
 Act = Callable[[], Result]
+Words = Callable[[], dict[str, str]]
+"""The logs of the engines' pods by name, as far as they can be read."""
 
 
 def _act(where: Where, settings: Settings, key: str, faults: Faults) -> Act | None:
@@ -188,7 +191,7 @@ def _act(where: Where, settings: Settings, key: str, faults: Faults) -> Act | No
         return None
     if where.log is not None:
         path = where.log
-        return lambda: judge_logs([_log_file(path)], settings.limit_ms)
+        return lambda: _judge_log(path, settings.limit_ms)
     if where.sources == ["pods"]:
         return _act_on_pods(where, settings, key, faults)
     prefill, decode = targets("--prefill", where.prefill, faults), targets("--decode", where.decode, faults)
@@ -219,19 +222,27 @@ def _act_on_pods(where: Where, settings: Settings, key: str, faults: Faults) -> 
         found = find(pods.connect(), Selectors(pods.prefill or "", pods.decode or "", pods.port))
         return Deployment(*found, router)
 
-    return _remembering(deployment, settings, key, from_pods=True)
+    def words() -> dict[str, str]:
+        from components.check.pods import words as words_of
+
+        return words_of(pods.connect(), [pods.prefill or "", pods.decode or ""])
+
+    return _remembering(deployment, settings, key, words)
 
 
-def _remembering(deployment: Callable[[], Deployment], settings: Settings, key: str, *, from_pods: bool = False) -> Act:
+def _remembering(deployment: Callable[[], Deployment], settings: Settings, key: str, words: Words | None = None) -> Act:
+    """Check again and again. `words` reads the logs of pods, where the engines are some."""
     memory = Memory()
 
     def act() -> Result:
         result = check_once(Client(settings.request_limit_s, key), deployment(), settings, memory)
-        if from_pods and result.faults and all(fault.kind == "no-answer" for fault in result.faults):
+        if words is None:
+            return result
+        if result.faults and all(fault.kind == "no-answer" for fault in result.faults):
             result = unmeasured([*result.faults, Fault("no-answer", (
                 "no pod can be reached by its IP: run the check where the cluster's pod network is, or forward ports "
                 "(kubectl port-forward) and give --prefill and --decode URLs"))], settings.limit_ms)  # fmt: skip
-        return result
+        return result if result.outcome == "pass" else replace(result, clues=diagnose(result.cause, words()))
 
     return act
 
@@ -240,13 +251,18 @@ def _router(url: str | None, faults: Faults) -> str | None:
     return None if url is None else base_url("--router", url, faults)
 
 
-def _log_file(path: str) -> tuple[str, LogFigures | None]:
-    """(name, figures). Raises CannotCheck."""
+def _judge_log(path: str, limit_ms: float) -> Result:
+    clues = Clues()
+    return judge_logs([_log_file(path, clues)], limit_ms, clues)
+
+
+def _log_file(path: str, clues: Clues) -> tuple[str, LogFigures | None]:
+    """(name, figures); what else it says goes to `clues`. Raises CannotCheck."""
     if path == "-":
-        return "stdin", read_log("stdin", sys.stdin)
+        return "stdin", read_log("stdin", clues.read("stdin", sys.stdin))
     try:
         with open(path, errors="replace") as file:
-            return path, read_log(path, file)
+            return path, read_log(path, clues.read(path, file))
     except OSError as error:
         raise CannotCheck([Fault("usage", f"--decode-log: {path} can't be read: {error.strerror}; wanted a file, or - "
                                  "for stdin")]) from None  # fmt: skip
@@ -255,8 +271,9 @@ def _log_file(path: str) -> tuple[str, LogFigures | None]:
 def _judge_pod_logs(pods: Pods, limit_ms: float) -> Result:
     from components.check.pods import logs
 
-    found = logs(pods.connect(), pods.decode or "")
-    return judge_logs([(name, read_log(name, text.splitlines())) for name, text in found.items()], limit_ms)
+    found, clues = logs(pods.connect(), pods.decode or ""), Clues()
+    figures = [(name, read_log(name, clues.read(name, text.splitlines()))) for name, text in found.items()]
+    return judge_logs(figures, limit_ms, clues)
 
 
 def _repeat(act: Act, limit_s: float, limit_ms: float, output: Output, watch_s: float | None) -> int:

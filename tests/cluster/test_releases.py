@@ -68,6 +68,8 @@ def test_a_bad_candidate_is_taken_back_without_a_failed_request(
     result, problems = play(DEMOS[name], live)
     record_property(name, json.dumps(result))
     assert problems == [], result
+    if name == "silent":
+        assert result["clues"][0] == "no-connector", result
 
 
 def test_a_refused_release_gives_the_same_answer_again_without_measuring(live: Deployment) -> None:
@@ -79,6 +81,7 @@ def test_a_refused_release_gives_the_same_answer_again_without_measuring(live: D
     assert (first.code, again.code) == (1, 1)
     assert "not-ready" in first.text and "not-ready" in again.text
     assert "taking release" in first.text and "taking release" not in again.text
+    assert "vLLM has no such argument" in first.text, "the pods' own words explain it"
 
 
 def test_an_unmeasured_release_is_measured_again(live: Deployment) -> None:

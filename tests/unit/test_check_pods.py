@@ -36,6 +36,9 @@ class FakeCluster:
     def log(self, pod: str) -> str:
         return self.logs[pod]
 
+    def words(self, pod: str) -> str:
+        return self.logs.get(pod, "")
+
 
 def pod(name: str, ip: str | None = "127.0.0.1", *, ready: bool = True) -> Pod:
     return Pod(name, "", ip, ready, None, "running, not ready")
