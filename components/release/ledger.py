@@ -6,6 +6,7 @@ it back. "Live" means that the release passed its gate, never that it was merely
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -14,6 +15,8 @@ from components.release.verdict import Verdict
 
 VERSION = 1
 HISTORY_LENGTH = 20
+TIMES = ("kv_transfer_ms", "kv_transfer_aged_ms")
+ESTIMATED = "aged_is_estimated"
 
 
 class LedgerTooNew(ValueError):
@@ -26,13 +29,18 @@ class Quarantined(ValueError):
 
 @dataclass(frozen=True)
 class Proved:
-    """A release that passed, with the gate settings under which it did."""
+    """A release that passed, with the gate settings under which it did.
+
+    `measured` is {kv_transfer_ms, kv_transfer_aged_ms, aged_is_estimated} of that gate, without what it did not
+    measure; empty in the ledgers of earlier versions.
+    """
 
     release: Release
     gate: dict[str, Any]
+    measured: dict[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        return {"release": self.release.to_json(), "gate": self.gate}
+        return {"release": self.release.to_json(), "gate": self.gate, "measured": self.measured}
 
 
 @dataclass(frozen=True)
@@ -109,9 +117,13 @@ def answered(ledger: Ledger, release: Release, gate: dict[str, Any]) -> bool:
 
 
 def advance(ledger: Ledger, plan: Plan, verdict: Verdict | None, gate: dict[str, Any]) -> Ledger:
-    """The ledger after an update. `verdict` is None when there was no candidate to judge."""
+    """The ledger after an update. `verdict` is None when nothing was judged; without a candidate it is the live
+    release's own."""
     if plan.candidate is None or verdict is None:
-        return replace(ledger, candidate=None)
+        live = ledger.live
+        if live and verdict and not live.measured:
+            live = replace(live, measured=_measured(asdict(verdict)))
+        return replace(ledger, live=live, candidate=None)
     identity = plan.candidate.id
     entry = {"id": identity, "note": plan.candidate.note, "outcome": verdict.outcome}
     history = ledger.history
@@ -119,7 +131,7 @@ def advance(ledger: Ledger, plan: Plan, verdict: Verdict | None, gate: dict[str,
         history = [*history, entry][-HISTORY_LENGTH:]
     if verdict.outcome == "pass":
         return Ledger(
-            live=Proved(plan.candidate, gate),
+            live=Proved(plan.candidate, gate, _measured(asdict(verdict))),
             quarantined={k: v for k, v in ledger.quarantined.items() if k != identity},
             history=history,
         )
@@ -141,8 +153,15 @@ def recover(ledger: Ledger, selected: str | None, evidence: dict[str, Any] | Non
         return ledger
     if evidence.get("outcome") != "pass":
         return ledger
-    return replace(ledger, live=_proved(evidence), candidate=None)
+    live = replace(_proved(evidence), measured=_measured(evidence.get("verdict") or {}))
+    return replace(ledger, live=live, candidate=None)
 
 
 def _proved(content: dict[str, Any]) -> Proved:
-    return Proved(Release.from_json(content["release"]), dict(content["gate"]))
+    return Proved(Release.from_json(content["release"]), dict(content["gate"]), dict(content.get("measured") or {}))
+
+
+def _measured(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """The times of a verdict, for those who ask of the live release when a later gate has judged another."""
+    times = {key: verdict[key] for key in TIMES if verdict.get(key) is not None}
+    return {**times, ESTIMATED: bool(verdict.get(ESTIMATED))} if times else {}

@@ -18,7 +18,7 @@ from components.release.cluster import Access
 from components.release.drain import Drain
 from components.release.fleet import FleetCheck
 from components.release.gate import KvGate, gate_inputs
-from components.release.ledger import Ledger, Plan, advance, answered
+from components.release.ledger import ESTIMATED, TIMES, Ledger, Plan, advance, answered
 from components.release.nodes import Nodes
 from components.release.release import Release
 from components.release.switch_nodes import SwitchNodes
@@ -81,7 +81,7 @@ class ReleaseSwitch(pulumi.ComponentResource):
         self.endpoint = front_door.endpoint
         stopped = self._stop_old(live, front_door) if live and args.plan.candidate else []
         emptied = nodes.stop(self.verdict, self._kept, [front_door, *full, *stopped])
-        self.ledger = self.verdict.apply(self._advance)
+        self.ledger = pulumi.Output.all(self.verdict, self.gate.verdict).apply(lambda both: self._advance(*both))
         self.done = pulumi.Output.all(front_door.service.urn, *(r.urn for r in [*full, *stopped, *emptied]))
         self.register_outputs({"endpoint": self.endpoint, "ledger": self.ledger})
 
@@ -218,6 +218,8 @@ class ReleaseSwitch(pulumi.ComponentResource):
             ),
         )
 
-    def _advance(self, verdict: dict[str, Any]) -> dict[str, Any]:
+    def _advance(self, verdict: dict[str, Any], gate: dict[str, Any]) -> dict[str, Any]:
+        """The fleet's verdict decides; the times are the gate's, which ages the caches."""
         known = {key: verdict[key] for key in ("outcome", "cause", "message", "fix")}
+        known |= {key: gate[key] for key in (*TIMES, ESTIMATED) if gate.get(key) is not None}
         return advance(self._args.ledger, self._args.plan, Verdict(**known), self._args.gate).to_json()

@@ -156,3 +156,29 @@ def test_a_refusal_of_a_version_that_kept_no_settings_stands() -> None:
     ledger = after(with_live("a"), "b", FAIL)
     older = replace(ledger, quarantined={"b": {k: v for k, v in ledger.quarantined["b"].items() if k != "gate"}})
     assert answered(older, release("b"), GATE)
+
+
+MEASURED = Verdict("pass", "fast", "", "", kv_transfer_ms=20.5, kv_transfer_aged_ms=30.0, aged_is_estimated=True)
+TIMES = {"kv_transfer_ms": 20.5, "kv_transfer_aged_ms": 30.0, "aged_is_estimated": True}
+
+
+@pytest.mark.parametrize("verdict", [FAIL, UNKNOWN])
+def test_the_live_release_keeps_its_times_whatever_is_judged_after_it(verdict: Verdict) -> None:
+    ledger = after(after(Ledger(), "a", MEASURED), "b", replace(verdict, kv_transfer_ms=500.0))
+    assert ledger.live and ledger.live.measured == TIMES
+    assert read_ledger(ledger.to_json()) == ledger
+
+
+def test_a_ledger_of_an_earlier_version_has_no_times_until_the_next_update() -> None:
+    content = after(Ledger(), "a", MEASURED).to_json()
+    del content["live"]["measured"]
+    ledger = read_ledger(content)
+    assert ledger.live and ledger.live.measured == {}
+    again = after(ledger, "a", MEASURED)
+    assert again.live and again.live.measured == TIMES
+
+
+def test_a_release_that_a_killed_update_let_in_has_its_record_s_times() -> None:
+    evidence = {**after(Ledger(), "b", PASS).to_json()["live"], "outcome": "pass", "verdict": MEASURED.to_json()}
+    found = recover(with_live("a"), "b", evidence)
+    assert found.live and found.live.measured == TIMES
