@@ -14,12 +14,12 @@ from components.release.ledger import LedgerTooNew, Quarantined, plan_update, re
 from components.release.release import build_release
 from components.release.switch import ReleaseSwitch, SwitchArgs
 from infra import ground, naming
-from infra import output_names as names
 from infra.autoscaling import least, sizes_now
 from infra.cluster_layer import declare_cluster
 from infra.gate_settings import gate_settings
 from infra.image import resolve_image
 from infra.model_files import model_spec
+from infra.outputs import Configured, exported
 from infra.plan import Plan
 from infra.plan_report import plan_text
 from infra.read_plan import read_plan
@@ -27,6 +27,7 @@ from infra.report import gate_table, refusal
 from infra.serving_spec import replicas, serving_spec
 from infra.settings import Settings, SettingsError, is_cluster_layer
 from infra.stack_values import stack_values
+from splitserve import names
 
 PROJECT_FOLDER = Path(__file__).resolve().parent.parent
 
@@ -79,7 +80,8 @@ async def declare() -> dict[str, Any]:
     )
     _say_result(settings, switch)
     _fail_unless_passed(stack, release.id, settings, switch)
-    return base.outputs | _outputs(model.name, switch)
+    configured = Configured(release.id, model.name, observed.access.namespace, base.ca)
+    return base.outputs | exported(configured, switch)
 
 
 async def _own_ledger() -> Any:
@@ -118,22 +120,6 @@ def _fail_unless_passed(stack: str, release: str, settings: Settings, switch: Re
             raise pulumi.RunError(refusal(stack, release, settings.note, verdict, live, endpoint))
 
     pulumi.Output.all(switch.verdict, switch.ledger, switch.endpoint, switch.done).apply(fail)
-
-
-def _outputs(model: str, switch: ReleaseSwitch) -> dict[str, Any]:
-    def live(ledger: dict[str, Any]) -> str | None:
-        return (ledger.get("live") or {}).get("release", {}).get("id")
-
-    return {
-        names.ENDPOINT: switch.endpoint,
-        names.MODEL: model,
-        names.LIVE: switch.ledger.apply(live),
-        names.VERDICT: switch.verdict.apply(lambda v: v["outcome"]),
-        names.KV_TRANSFER_MS: switch.gate.verdict.apply(lambda v: v.get("kv_transfer_ms")),
-        names.KV_TRANSFER_AGED_MS: switch.gate.verdict.apply(lambda v: v.get("kv_transfer_aged_ms")),
-        names.LEDGER: switch.ledger,
-        names.GATE: {"verdict": switch.gate.verdict, "evidence": switch.gate.evidence},
-    }
 
 
 pulumi.run(main)

@@ -28,7 +28,6 @@ from components.platform.weights import (
 from components.release.cluster import Access
 from components.release.ledger import Plan as UpdatePlan
 from infra import aws_preflight, preflight
-from infra import output_names as names
 from infra.aws_arguments import (
     aws_of,
     cluster_args,
@@ -46,6 +45,7 @@ from infra.model_files import WEIGHTS_CLAIM
 from infra.node_plugins import check_plugins, plugin_args
 from infra.plan import Plan
 from infra.settings import SettingsError
+from splitserve import names
 
 NODES_START_LIMIT_S = 1200
 """Large GPU nodes boot in minutes; capacity that is missing shows earlier, on the group's health."""

@@ -11,10 +11,10 @@ import pulumi
 from components.nodes.leader_worker_set import LeaderWorkerSetController
 from components.nodes.node_plugins import NodePlugins
 from infra import ground
-from infra import output_names as names
 from infra.leader_worker_sets import controller_args
 from infra.node_plugins import check_plugins, plugin_args
 from infra.read_plan import read_plan
+from splitserve import names
 
 
 def declare_cluster(values: Mapping[str, Any], project: Path, owner: str, stack: str, where: str) -> dict[str, Any]:

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pulumi
 
 from components.platform.cluster_facts import ClusterFacts, NotACluster
-from infra import output_names as names
 from infra.aws_arguments import aws_of
 from infra.plan import Plan
 from infra.schema.platform import Aws
 from infra.settings import SettingsError
+from splitserve import names
 
 KEY = "platform.aws.clusterStack"
 

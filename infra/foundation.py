@@ -50,6 +50,8 @@ class Ground:
     outside: pulumi.Output[str] | None = None
     node_port: int | None = None
     service_type: str = "ClusterIP"
+    ca: str | None = None
+    """The certificate authority (PEM) of an endpoint that clients don't know by themselves."""
     outputs: dict[str, Any] = field(default_factory=dict)
 
 

@@ -14,7 +14,6 @@ import pulumi_kubernetes as k8s
 
 from components.release.cluster import Access
 from components.release.ledger import Plan as UpdatePlan
-from infra import output_names as names
 from infra import preflight
 from infra.existing_ground import discovered, lacking
 from infra.foundation import Ground, Observed, foundation
@@ -22,6 +21,7 @@ from infra.leader_worker_sets import controller_args
 from infra.node_plugins import check_plugins, plugin_args
 from infra.over_nodes import tiers_over_nodes
 from infra.plan import Plan
+from splitserve import names
 
 if TYPE_CHECKING:  # boto3 and pulumi-aws cost every other stack a second
     from components.platform.cluster_facts import ClusterFacts

@@ -1,52 +1,69 @@
-"""The typed reader of a stack's outputs, for other teams' programs.
-
-outputs = await read_outputs("organization/splitserve/prod")
-pulumi.export("llm", outputs.endpoint)
-"""
+"""The outputs of a serving stack, by the contract that other teams' programs read (splitserve/contract.py)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 
-from infra import output_names as names
+from components.release.switch import ReleaseSwitch
+from components.serving.gateway import KEY
+from splitserve import contract, names
 
 
 @dataclass(frozen=True)
-class StackOutputs:
-    """What a consumer needs. Times in milliseconds; None before the first gate has measured."""
+class Configured:
+    """What of the configuration outputs tell: the release that this update judges, its model, the namespace.
 
-    endpoint: str
-    model: str
-    live: str | None
-    verdict: str
-    kv_transfer_ms: float | None
-    kv_transfer_aged_ms: float | None
-
-
-async def read_outputs(stack: str) -> StackOutputs:
-    """Read another stack's outputs by its full name, `organization/splitserve/STACK`.
-
-    Raises KeyError when that stack has not been deployed by this program.
+    `ca` is the certificate authority (PEM) that clients of the endpoint have to trust, None where there is none.
     """
-    reference = pulumi.StackReference(stack)
 
-    async def value(name: str) -> object:
-        return (await reference.get_output_details(name)).value
+    release: str
+    model: str
+    namespace: str
+    ca: str | None = None
 
-    endpoint = await value(names.ENDPOINT)
-    if endpoint is None:
-        raise KeyError(f"stack {stack} has no output `{names.ENDPOINT}`: was it deployed by splitserve?")
-    live, gate = await value(names.LIVE), await value(names.GATE)
-    # The gate's own figures: after a refused release the engine keeps an output's last value for a null.
-    judged = gate.get("verdict", {}) if isinstance(gate, dict) else {}
-    fresh, aged = judged.get("kv_transfer_ms"), judged.get("kv_transfer_aged_ms")
-    return StackOutputs(
-        endpoint=str(endpoint),
-        model=str(await value(names.MODEL)),
-        live=str(live) if live else None,
-        verdict=str(await value(names.VERDICT)),
-        kv_transfer_ms=float(fresh) if isinstance(fresh, int | float) else None,
-        kv_transfer_aged_ms=float(aged) if isinstance(aged, int | float) else None,
-    )
+
+def exported(configured: Configured, switch: ReleaseSwitch) -> dict[str, Any]:
+    """The stack's outputs by name."""
+    facts = pulumi.Output.all(switch.ledger, switch.verdict).apply(lambda both: of_update(configured, *both))
+    settled = {name: facts.apply(lambda f, name=name: f[name]) for name in OF_UPDATE}
+    return {
+        names.CONTRACT: contract.VERSION,
+        names.ENDPOINT: switch.endpoint,
+        # Empty, not null: after a failed update the engine keeps an output's last value for a null.
+        names.CA: configured.ca or "",
+        names.LEDGER: switch.ledger,
+        names.GATE: {"verdict": switch.gate.verdict, "evidence": switch.gate.evidence},
+        **settled,
+    }
+
+
+OF_UPDATE = (
+    names.MODEL, names.API_KEY_SECRET, names.LIVE, names.KV_TRANSFER_MS, names.KV_TRANSFER_AGED_MS, names.VERDICT,
+    names.LAST_UPDATE,
+)  # fmt: skip
+"""What follows from an update's ledger and verdict."""
+
+
+def of_update(configured: Configured, ledger: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
+    """Model, key and times are the live release's: what clients are answered by, whatever was refused since."""
+    proved = ledger.get("live") or {}
+    release, measured = proved.get("release") or {}, proved.get("measured") or {}
+    expected = release.get("expectation") or {}
+    secret = expected.get("api_key_secret")
+    return {
+        names.MODEL: expected.get("model") or configured.model,
+        names.API_KEY_SECRET: {"namespace": configured.namespace, "name": secret, "key": KEY} if secret else {},
+        names.LIVE: release.get("id"),
+        names.KV_TRANSFER_MS: measured.get("kv_transfer_ms"),
+        names.KV_TRANSFER_AGED_MS: measured.get("kv_transfer_aged_ms"),
+        names.VERDICT: verdict["outcome"],
+        names.LAST_UPDATE: {
+            "release": configured.release,
+            "verdict": verdict["outcome"],
+            **{key: verdict[key] for key in ("cause", "message", "fix")},
+        },
+    }

@@ -1,11 +1,15 @@
-"""The names of the stack's outputs. Free of Pulumi, so that any tool may read them."""
+"""The names of a stack's outputs: whoever writes them and whoever reads them has them from here."""
 
 from __future__ import annotations
 
+CONTRACT = "contract"
 ENDPOINT = "endpoint"
+CA = "ca"
 MODEL = "model"
+API_KEY_SECRET = "apiKeySecret"
 LIVE = "live"
 VERDICT = "verdict"
+LAST_UPDATE = "lastUpdate"
 KV_TRANSFER_MS = "kvTransferMs"
 KV_TRANSFER_AGED_MS = "kvTransferAgedMs"
 LEDGER = "ledger"

@@ -27,13 +27,13 @@ from components.bench.schedule import MAX_SEED, SMALLEST_RATE_PER_S, NotRates, S
 from components.bench.subject import Subject
 from components.bench.tables import goodput_line, notes, side_json, table
 from components.release.ledger import LedgerTooNew, read_ledger
-from infra import output_names as names
 from infra.commands.complain import complain
 from infra.commands.deployed import stack_outputs as outputs_of
 from infra.commands.preflight import read_stack_file
 from infra.schema.operation import Traffic
 from infra.settings import Settings, SettingsError
 from infra.table_text import table_text
+from splitserve import names
 
 if TYPE_CHECKING:  # Kubernetes' client costs every other command 2 s
     from components.release.cluster import Access, Cluster

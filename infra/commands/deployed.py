@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import httpx
 import typer
 
-from infra import output_names as names
+from splitserve import names
 
 PROJECT_FOLDER = Path(__file__).resolve().parents[2]
 REQUEST_LIMIT_S = 120

@@ -1,0 +1,1 @@
+"""For programs that use what a splitserve stack serves; it holds nothing of the program that deploys it."""
