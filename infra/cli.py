@@ -14,7 +14,7 @@ from infra.commands.preflight import preflight
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 for command in (
     planning.expect, planning.advise, planning.report, planning.schema, planning.rules, planning.settings,
-    aws.instances, aws.prices, preflight, discover, orphans, deployed.status, deployed.ask, bench, check,
+    planning.outputs, aws.instances, aws.prices, preflight, discover, orphans, deployed.status, deployed.ask, bench, check,
 ):  # fmt: skip
     app.command()(command)
 

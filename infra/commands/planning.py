@@ -1,4 +1,5 @@
-"""What a plan is worth before it is built: expect, advise, report, schema, rules."""
+"""What a plan is worth before it is built, and what may be written and read: expect, advise, report, schema, rules,
+settings, outputs."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from components.hardware.traffic import advise as advise_on
 from infra.commands.aws import listed_price_of
 from infra.commands.complain import complain
 from infra.naming import CONFIG_PREFIX
+from infra.outputs_table import outputs_table
 from infra.plan_report import plan_markdown, plan_text
 from infra.plan_summary import summary
 from infra.question import Question, judge_question, plan_of
@@ -150,6 +152,11 @@ def rules() -> None:
 def settings() -> None:
     """Every setting of a stack file, as Markdown tables."""
     print(settings_table(Settings), end="")
+
+
+def outputs() -> None:
+    """Every output of a serving stack, as Markdown tables: what other stacks may rely on."""
+    print(outputs_table(), end="")
 
 
 def _config(model: str) -> dict[str, Any]:

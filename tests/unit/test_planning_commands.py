@@ -163,6 +163,12 @@ def test_the_table_of_settings_in_the_docs_is_the_code_s() -> None:
     )
 
 
+def test_the_table_of_outputs_in_the_docs_is_the_code_s() -> None:
+    assert (ROOT / "docs/reference/outputs.md").read_text() == run("outputs").stdout, (
+        "run: splitserve outputs > docs/reference/outputs.md"
+    )
+
+
 def test_rules_are_printed_as_a_table() -> None:
     assert "| `efa-backend` | error |" in run("rules").stdout
 
