@@ -30,7 +30,8 @@ __all__ = [
 async def read(stack: str | pulumi.StackReference) -> Outputs:
     """The outputs of a stack by its full name, `organization/splitserve/STACK`, or by a stack reference.
 
-    Raises OutputsError as `parse` does, and by name for a stack that is not there or can't be read.
+    Raises OutputsError as `parse` does, and for a name of a stack that is not there or can't be read; a stack
+    reference to such a stack ends the program within the engine.
     """
     import pulumi
 
