@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-import yaml
 
 from components.hardware.catalogue import UnknownInstance
 from components.hardware.known_models import UnknownModel, known_model
@@ -17,7 +16,6 @@ from components.hardware.traffic import Traffic
 from components.hardware.traffic import advise as advise_on
 from infra.commands.aws import listed_price_of
 from infra.commands.complain import complain
-from infra.naming import CONFIG_PREFIX
 from infra.outputs_table import outputs_table
 from infra.plan_report import plan_markdown, plan_text
 from infra.plan_summary import summary
@@ -27,6 +25,7 @@ from infra.rules.rule_table import rule_table
 from infra.schema.operation import Traffic as Profile
 from infra.schema.settings_table import settings_table
 from infra.settings import Settings, SettingsError, json_schema, validated
+from infra.stack_file import StackFileError, read_values
 
 PROJECT_FOLDER = Path(__file__).resolve().parents[2]
 
@@ -98,17 +97,10 @@ def report(stack: Annotated[str, typer.Option(help="a stack file's name: stacks/
            listed: Annotated[bool, typer.Option(help="prices from AWS's price list; needs credentials")] = False,
            ) -> None:  # fmt: skip
     """The plan of a stack file: tiers, KV transfer against the limit, cost, findings, advice."""
-    path = PROJECT_FOLDER / f"stacks/Pulumi.{stack}.yaml"
     try:
-        content = yaml.safe_load(path.read_text())
-    except FileNotFoundError:
-        known = ", ".join(sorted(p.name.split(".")[1] for p in path.parent.glob("Pulumi.*.yaml")))
-        complain(f"--stack: found no {path.relative_to(PROJECT_FOLDER)}; there are: {known}")
-    except yaml.YAMLError as error:
-        complain(f"{path.relative_to(PROJECT_FOLDER)} is not YAML: {error}")
-    if not isinstance(content, dict) or not isinstance(content.get("config"), dict):
-        complain(f"{path.relative_to(PROJECT_FOLDER)}: found no `config` with keys, wanted a stack file")
-    values = {k.removeprefix(CONFIG_PREFIX): v for k, v in content["config"].items()}
+        values = read_values(PROJECT_FOLDER, stack)
+    except StackFileError as error:
+        complain(f"--stack: {error}" if error.missing else str(error))
     try:
         plan, files, found = inspect_plan(values, PROJECT_FOLDER, stack)
     except SettingsError as error:

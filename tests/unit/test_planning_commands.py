@@ -16,7 +16,8 @@ from components.hardware import catalogue as catalogue_file
 from components.hardware.prices import Price
 from infra.cli import app
 from infra.commands import planning
-from tests.unit.plans import ROOT
+from infra.stack_file import values_of
+from tests.unit.plans import ROOT, stack_values
 
 KEYS = ("kv_bytes", "descriptors_fresh", "descriptors_aged", "fresh_ms", "aged_ms", "limit_ms", "ok", "reasons")
 EIGHT_K = ["expect", "--model", "llama-3.1-70b", "--prompt-tokens", "8192", "--json"]
@@ -118,6 +119,12 @@ def test_a_stack_file_without_keys_is_named(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "stacks/Pulumi.odd.yaml").write_text("- a list")
     result = run("report", "--stack", "odd")
     assert result.exit_code == 2 and "found no `config` with keys" in result.stderr
+
+
+def test_a_stack_file_that_pulumi_has_saved_means_the_same() -> None:
+    text = (ROOT / "stacks/Pulumi.dev.yaml").read_text()
+    saved = text.replace("runAsUser: 0", 'runAsUser: "0"') + "  aws:region: us-east-1\nencryptionsalt: v1:x\n"
+    assert saved != text and values_of(saved, "saved") == values_of(text, "text") == stack_values("dev")
 
 
 @pytest.mark.parametrize("stack", ["dev", "onprem"])
