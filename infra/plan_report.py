@@ -51,7 +51,12 @@ def _cells(row: TierRow) -> tuple[str, ...]:
 
 
 def _lines(found: Summary) -> list[tuple[str, str]]:
-    lines = [*found.beside, ("KV per prompt", _kv(found)), ("KV transfer", _transfer(found)), ("cost", _cost(found))]
+    lines = [
+        *found.beside,
+        ("KV per prompt", _kv(found)),
+        ("KV transfer", _transfer(found)),
+        ("cost", cost_text(found)),
+    ]
     if found.advice:
         lines.append(("advice", f"{CHOICES[found.advice.choice]}: {'; '.join(found.advice.reasons)}"))
     return lines
@@ -77,7 +82,8 @@ def _transfer(found: Summary) -> str:
     return text + (f" (estimate: {', '.join(found.unmeasured)} not measured on it)" if found.unmeasured else "")
 
 
-def _cost(found: Summary) -> str:
+def cost_text(found: Summary) -> str:
+    """Dollars an hour, by what is billed, and where the prices are from."""
     if not found.costs:
         return "unknown: not on AWS"
     amount = "unknown" if found.usd_per_hour is None else f"{found.usd_per_hour:,.2f} USD an hour"
