@@ -52,6 +52,10 @@ demo-never-ready: up ## A candidate that never gets ready
 demo-cannot-measure: up ## A candidate that can't be measured: inconclusive
 	@$(PYTHON) -m tools.demo cannot-measure $(DEMO_FLAGS)
 
+.PHONY: workflows
+workflows: ## Check the workflow files, by actionlint (needs Go)
+	@go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+
 .PHONY: check test test-unit test-engine test-cluster
 check: setup ## Format, lint and types
 	@$(PYTHON) -m ruff format --check . && $(PYTHON) -m ruff check . && $(PYTHON) -m pyright
