@@ -168,7 +168,7 @@ def _policies(preview: Preview) -> Iterable[str]:
     if not preview.policies_ran:
         yield "None ran." if preview.failed else "None ran: the preview was made without `--policy-pack policies`."
     elif not preview.policies:
-        yield "All hold."
+        yield "None was violated before the preview stopped." if preview.errors else "All hold."
     else:
         rows = ["| level | policy | finding |", "| --- | --- | --- |"]
         ordered = sorted(preview.policies, key=lambda finding: not finding.stops)

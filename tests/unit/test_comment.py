@@ -91,6 +91,11 @@ def test_a_refused_preview_says_each_reason_once(ask: Any) -> None:
     )
 
 
+def test_policies_that_a_failed_preview_never_came_to_are_not_said_to_hold(ask: Any) -> None:
+    text = ask(stream(said("error", "no credentials"), end=(FAILED, END))).stdout
+    assert "None was violated before the preview stopped." in text and "All hold" not in text
+
+
 def test_no_secret_is_in_the_comment(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PULUMI_ACCESS_TOKEN", "pul-0123456789")
     wrapped = {SIGNATURE_KEY: SECRET_SIGNATURE, "plaintext": json.dumps("swordfish-2")}
