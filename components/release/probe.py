@@ -324,10 +324,16 @@ def failed_transfers(client, plan, pair):
     return count
 
 
+def moved(result):
+    """Whether any of a pair's samples moved something."""
+    return any((sample["transfers"] or 0) > 0 or (sample["external_tokens"] or 0) > 0 for sample in result["fresh"])
+
+
 def measure_pairs(client, plan, results, key, still):
-    """Take the samples of every pair; a pair that can't be measured says why and is left."""
+    """Take the samples of every pair; a pair that can't be measured says why and is left, and where nothing moves
+    fresh, nothing is measured aged."""
     for result, pair in zip(results, plan["pairs"], strict=True):
-        if result["error"]:
+        if result["error"] or (key == "aged" and not moved(result)):
             continue
         try:
             for number in range(plan["samples"]):
@@ -563,7 +569,7 @@ def probe(plan, client=None):
     if plan.get("embeddings"):
         evidence["encoder"] = check_encoder(client, plan)
     evidence["seconds"]["fresh"] = time.monotonic() - started
-    measurable = [p for r, p in zip(results, plan["pairs"], strict=True) if r["error"] is None]
+    measurable = [p for r, p in zip(results, plan["pairs"], strict=True) if r["error"] is None and moved(r)]
     if plan["age"]["mode"] == "on" and measurable:
         say("ageing the KV cache")
         try:
