@@ -61,9 +61,7 @@ def partly_moved(limits: AlertLimits) -> str:
 
 
 def expired(limits: AlertLimits) -> str:
-    return (
-        f"sum by ({BY_RELEASE}, {TIER}, pod) (increase(vllm:nixl_num_kv_expired_reqs_total[{limits.window}])) > 0"
-    )
+    return f"sum by ({BY_RELEASE}, {TIER}, pod) (increase(vllm:nixl_num_kv_expired_reqs_total[{limits.window}])) > 0"
 
 
 def unproved(limits: AlertLimits) -> str:

@@ -51,6 +51,4 @@ def _named() -> list[dict[str, Any]]:
     """The labels that the operator gives by itself, and ours."""
     given = {"namespace": "__meta_kubernetes_namespace", "pod": "__meta_kubernetes_pod_name"}
     found = given | {name: meta_label(label) for name, label in POD_LABELS.items()}
-    return [
-        {"action": "replace", "source_labels": [source], "target_label": name} for name, source in found.items()
-    ]
+    return [{"action": "replace", "source_labels": [source], "target_label": name} for name, source in found.items()]

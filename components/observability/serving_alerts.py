@@ -37,9 +37,7 @@ def engine_unhealthy(_: AlertLimits) -> str:
 
 def engine_errors(limits: AlertLimits) -> str:
     """A counter that is not there yet has counted nothing: each of the two may be missing."""
-    errors = " or ".join(
-        f"rate(vllm_router_pd_{tier}_errors_total[{limits.window}])" for tier in ("prefill", "decode")
-    )
+    errors = " or ".join(f"rate(vllm_router_pd_{tier}_errors_total[{limits.window}])" for tier in ("prefill", "decode"))
     asked = f"sum by ({BY_RELEASE}) (rate(vllm_router_pd_requests_total[{limits.window}]))"
     return f"sum by ({BY_RELEASE}) ({errors}) / ({asked} > 0) > {limits.failed_share:g}"
 
