@@ -11,6 +11,8 @@ prefillers name the KV cache in their answers; the probe of idle times."""
 PARTS: frozenset[Part] = frozenset(get_args(Part))
 SHORTEST_WINDOW_S = 300
 """What a rate is taken over where traffic never ends: 20 scrapes at the default interval."""
+LONGEST_PAUSE_S = 3600
+"""Where the idle probe pauses longer, its samples are not in every window."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +50,9 @@ def duration(seconds: int) -> str:
 
 
 def window_for(longest_pause_s: int | None) -> int:
-    """The window for an idle probe that pauses so long at most; None: there is none."""
+    """The window for an idle probe that pauses so long at most; None: there is none. Never so long that an alert
+    comes hours late."""
     if longest_pause_s is None:
         return SHORTEST_WINDOW_S
     # A Job's pod starts late on a busy node, and the samples must be scraped.
-    return max(SHORTEST_WINDOW_S, longest_pause_s + SHORTEST_WINDOW_S)
+    return max(SHORTEST_WINDOW_S, min(longest_pause_s, LONGEST_PAUSE_S) + SHORTEST_WINDOW_S)

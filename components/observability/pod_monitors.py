@@ -10,9 +10,6 @@ from typing import Any
 from components.observability.targets import POD_LABELS, TARGETS, Target
 from components.serving.labels import TIER_LABEL
 
-API_VERSION = "monitoring.coreos.com/v1"
-KIND = "PodMonitor"
-
 
 def pod_monitors(interval_s: int) -> dict[str, dict[str, Any]]:
     """By name, the `spec` of each. They bind in their own namespace alone, and to pods that come later too."""

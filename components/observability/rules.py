@@ -18,7 +18,6 @@ ALERTS: dict[str, tuple[Alert, ...]] = {
     "splitserve-serving": serving_alerts.ALERTS,
 }
 """By group, in the order of docs/reference/alerts.md."""
-RULE_KIND = "PrometheusRule"
 RULE_NAME = "splitserve"
 
 

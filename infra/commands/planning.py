@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-import yaml
 
 from components.hardware.catalogue import UnknownInstance
 from components.hardware.known_models import UnknownModel, known_model
@@ -16,7 +15,7 @@ from components.hardware.traffic import Traffic
 from components.hardware.traffic import advise as advise_on
 from infra.commands.aws import listed_price_of
 from infra.commands.complain import complain
-from infra.naming import CONFIG_PREFIX
+from infra.commands.stack_file import stack_file_values
 from infra.plan_report import plan_markdown, plan_text
 from infra.plan_summary import summary
 from infra.question import Question, judge_question, plan_of
@@ -96,17 +95,7 @@ def report(stack: Annotated[str, typer.Option(help="a stack file's name: stacks/
            listed: Annotated[bool, typer.Option(help="prices from AWS's price list; needs credentials")] = False,
            ) -> None:  # fmt: skip
     """The plan of a stack file: tiers, KV transfer against the limit, cost, findings, advice."""
-    path = PROJECT_FOLDER / f"stacks/Pulumi.{stack}.yaml"
-    try:
-        content = yaml.safe_load(path.read_text())
-    except FileNotFoundError:
-        known = ", ".join(sorted(p.name.split(".")[1] for p in path.parent.glob("Pulumi.*.yaml")))
-        complain(f"--stack: found no {path.relative_to(PROJECT_FOLDER)}; there are: {known}")
-    except yaml.YAMLError as error:
-        complain(f"{path.relative_to(PROJECT_FOLDER)} is not YAML: {error}")
-    if not isinstance(content, dict) or not isinstance(content.get("config"), dict):
-        complain(f"{path.relative_to(PROJECT_FOLDER)}: found no `config` with keys, wanted a stack file")
-    values = {k.removeprefix(CONFIG_PREFIX): v for k, v in content["config"].items()}
+    values = stack_file_values(PROJECT_FOLDER, stack)
     try:
         plan, files, found = inspect_plan(values, PROJECT_FOLDER, stack)
     except SettingsError as error:

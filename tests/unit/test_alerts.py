@@ -128,7 +128,7 @@ def test_the_dashboard_begins_with_the_kv_path_and_is_the_same_each_time() -> No
 
 
 def test_windows_hold_the_idle_probes_samples() -> None:
-    assert (window_for(None), window_for(600), window_for(60)) == (300, 900, 360)
+    assert (window_for(None), window_for(600), window_for(60), window_for(10**6)) == (300, 900, 360, 3900)
     assert [duration(seconds) for seconds in (0, 90, 120, 7200)] == ["0s", "90s", "2m", "2h"]
 
 
