@@ -68,19 +68,24 @@ class Cluster:
     def _get(self, path: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
         where = f"/api/v1/namespaces/{self._namespace}/{path}"
         url = self._url + where + (f"?{urllib.parse.urlencode(query)}" if query else "")
-        token = self._account / "token"
-        headers = {"Authorization": f"Bearer {token.read_text().strip()}"} if token.exists() else {}
-        # The API server's certificate is signed by the cluster itself.
-        authority = self._account / "ca.crt"
-        tls = ssl.create_default_context(cafile=str(authority)) if url.startswith("https") else None
         try:
-            request = urllib.request.Request(url, headers=headers)
-            with urllib.request.urlopen(request, timeout=CALL_LIMIT_S, context=tls) as answer:
+            request = urllib.request.Request(url, headers=self._headers())
+            with urllib.request.urlopen(request, timeout=CALL_LIMIT_S, context=self._tls()) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             raise CannotTell(f"GET {where}: {error.code} {error.reason}") from None
         except (OSError, ValueError) as error:
             raise CannotTell(f"GET {where}: {error}") from None
+
+    def _headers(self) -> dict[str, str]:
+        token = self._account / "token"
+        return {"Authorization": f"Bearer {token.read_text().strip()}"} if token.exists() else {}
+
+    def _tls(self) -> ssl.SSLContext | None:
+        """The API server's certificate is signed by the cluster itself."""
+        if not self._url.startswith("https"):
+            return None
+        return ssl.create_default_context(cafile=str(self._account / "ca.crt"))
 
 
 def _ready(item: Mapping[str, Any]) -> bool:

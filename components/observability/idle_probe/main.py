@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -72,7 +73,7 @@ def look(settings: Settings, cluster: Cluster, client: Client | None = None) -> 
             return BUSY, None
         evidence = as_aged(read_evidence(probe(plan, client)))
     except (CannotTell, CannotMeasure) as error:
-        return judge(Evidence(unmeasured=str(error)), limits_of(NOTHING, {"limitMs": settings.limit_ms})), None
+        return unmeasured(str(error)), None
     # The render and encoder tiers were not asked: they move no KV.
     limits = replace(limits_of(expectation, gate), render=False, encoder=False)
     return judge(evidence, limits), evidence
@@ -80,6 +81,10 @@ def look(settings: Settings, cluster: Cluster, client: Client | None = None) -> 
 
 NOTHING = Expectation("prefill-decode", "", 0, 0, 1, 0, 0, "bfloat16", 1, [])
 """In place of an expectation, where there is nothing to judge."""
+
+
+def unmeasured(why: str) -> Verdict:
+    return judge(Evidence(unmeasured=why), limits_of(NOTHING, {"limitMs": 0}))
 
 
 def as_aged(evidence: Evidence) -> Evidence:
@@ -99,7 +104,11 @@ def said(verdict: Verdict) -> dict[str, Any]:
 
 def main() -> None:
     settings = parse(sys.argv[1:])
-    verdict, evidence = look(settings, Cluster.of_pod(settings.namespace))
+    try:
+        verdict, evidence = look(settings, Cluster.of_pod(settings.namespace))
+    except Exception as error:  # the edge: Python's own exit code for a traceback is that of a failed release
+        traceback.print_exc()
+        verdict, evidence = unmeasured(f"{type(error).__name__}: {error}"), None
     if evidence:
         print("EVIDENCE " + json.dumps(evidence.to_json()))
     print("VERDICT " + json.dumps(said(verdict)), flush=True)
