@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from components.observability.alert import Alert
-from components.observability.limits import AlertLimits
+from components.observability.limits import AlertLimits, Part
 from components.observability.recording import (
     BY_RELEASE,
     COMPUTED_TOKENS,
@@ -19,8 +19,8 @@ HOLDS_S = 120
 """The windows average already; this keeps a single odd scrape from waking anybody."""
 DECODE = f'{{{TIER}="decode"}}'
 PREFILL = f'{{{TIER}="prefill"}}'
-SPLIT = frozenset({"split"})
-MEASURED = frozenset({"split", "measured"})
+SPLIT: frozenset[Part] = frozenset({"split"})
+MEASURED: frozenset[Part] = frozenset({"split", "measured"})
 POD = "{{ $labels.pod }}, release {{ $labels." + RELEASE + " }}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from components.observability.alert import Alert
-from components.observability.limits import AlertLimits
+from components.observability.limits import AlertLimits, Part
 from components.observability.recording import BY_RELEASE, ITL, QUEUED, TTFT
 from components.observability.targets import RELEASE, TIER
 
@@ -11,8 +11,8 @@ HOLDS_S = 300
 GATEWAY = "splitserve_gateway_"
 AT_RELEASE = "release {{ $labels." + RELEASE + " }}"
 AT_TIER = "{{ $labels." + TIER + " }} of " + AT_RELEASE
-BY_GATEWAY = frozenset({"gateway"})
-BY_ROUTER = frozenset({"vllm-router"})
+BY_GATEWAY: frozenset[Part] = frozenset({"gateway"})
+BY_ROUTER: frozenset[Part] = frozenset({"vllm-router"})
 
 
 def ttft_slow(limits: AlertLimits) -> str:

@@ -28,7 +28,7 @@ BYTES_PER_TOKEN = EXPECTATION.geometry.kv_bytes_per_token(EXPECTATION.kv_dtype)
 GATE = SETTINGS | {"promptTokens": 128, "answerTokens": 4}
 ASKED = Settings("ns", "splitserve", samples=2, quiet_s=0.05, limit_ms=100.0)
 ARGUMENTS = ["--namespace", "ns", "--service", "s", "--samples", "1", "--quiet-s", "1", "--limit-ms", "100"]
-TIERS = ("prefill", "decode", "router")
+TIERS: tuple[str, ...] = ("prefill", "decode", "router")
 
 
 class Named(Client):
