@@ -17,6 +17,8 @@ from components.observability.targets import RELEASE, TIER
 
 HOLDS_S = 120
 """The windows average already; this keeps a single odd scrape from waking anybody."""
+UNPROVED_S = 900
+"""A release that has just got the traffic, or a Prometheus that has just started, has seen no idle probe yet."""
 DECODE = f'{{{TIER}="decode"}}'
 PREFILL = f'{{{TIER}="prefill"}}'
 SPLIT: frozenset[Part] = frozenset({"split"})
@@ -106,8 +108,8 @@ ALERTS = (
     Alert(
         "KvNotMoved", "critical", HOLDS_S, not_moved,
         "Decoder " + POD + " answers and receives no KV cache",
-        "The commonest failure, and silent: prefill serves, the decoder answers with 200 OK, and computes every prompt "
-        "again by itself. Each prompt is paid for twice, and TTFT and ITL are those of no tier at all.",
+        "Prefill serves, and the decoder answers with 200 OK and computes every prompt again by itself: the commonest "
+        "failure, and a silent one. Each prompt is paid for twice, and a prefill stops every answer beside it.",
         "On the dashboard, the decoder's prompt tokens by source: external stays at 0 while local grows. Its log: "
         "`no KVConnector found`, `engine ID mismatch`, `Got kv_transfer_params, but`.",
         "Look for an argument or an admission webhook that overrides `--kv-transfer-config` on the decode tier, and for a "
@@ -145,7 +147,7 @@ ALERTS = (
         ("failed-transfers",), MEASURED,
     ),
     Alert(
-        "KvPathUnproved", "warning", 0, unproved,
+        "KvPathUnproved", "warning", UNPROVED_S, unproved,
         "No KV transfer in {{ $labels.namespace }} lately, neither by clients nor by the idle probe",
         "With `observability.idleProbe` some transfers happen in every window, traffic or not. There were none, so nothing "
         "else on this page can tell whether the KV path works.",

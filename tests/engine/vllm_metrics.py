@@ -1,9 +1,9 @@
 """The metrics page that vLLM's own code makes (vllm 0.32): run in vLLM's environment, not in ours.
 
-    PYTHONPATH=<vLLM's site folder> python3.11 tests/engine/vllm_metrics.py ROLE CONNECTOR...
+    PYTHONPATH=<vLLM's site folder> python3.11 tests/engine/vllm_metrics.py ROLE=CONNECTOR...
 
 Builds vLLM's Prometheus logger with the statistics of each connector, without an engine or a model, records one
-request, and prints the page. Every label of every series is vLLM's own.
+request, and prints one page each, with `# EOF` as its last line. Every label of every series is vLLM's own.
 """
 # pyright: reportMissingImports=false
 
@@ -49,4 +49,6 @@ def page(role: str, connector: str) -> str:
 
 
 if __name__ == "__main__":
-    print(page(sys.argv[1], sys.argv[2]), end="")
+    for asked in sys.argv[1:]:
+        # Each logger begins by taking away what the one before has registered.
+        print(page(*asked.split("=")), end="# EOF\n")

@@ -1,4 +1,5 @@
-"""From the stack file to what watches a release: rules, objects, rights, what is missing, commands."""
+"""From the stack file to what watches a release: objects, rights, what is missing, commands. Rules have a file of their
+own."""
 
 from __future__ import annotations
 
@@ -23,7 +24,6 @@ from components.observability.idle_job import cron_job_spec, program_name
 from components.observability.observability import Observability, ObservabilityArgs
 from components.observability.pod_monitors import pod_monitors, sanitized
 from components.observability.pod_targets import file_configuration, pod_targets
-from components.observability.schedule import ImpossibleSchedule, longest_pause_s, parse
 from components.observability.scrape import scrape_configuration
 from components.observability.targets import POD_LABELS, TARGETS
 from components.release.ledger import Plan as UpdatePlan
@@ -31,92 +31,26 @@ from components.serving.labels import RELEASE_LABEL, TIER_LABEL, pod_labels, wor
 from infra.cli import app
 from infra.existing_ground import refuse_without_operator
 from infra.missing import missing, operator_missing, wanted
-from infra.observability import alert_limits, operator_kinds
+from infra.observability import operator_kinds
 from infra.observability_arguments import observability_args
 from infra.plan import Plan
-from infra.rules.all_rules import check
 from infra.settings import SettingsError, load
-from tests.unit.plans import changed, found, make_plan, prod, stack_values
+from tests.unit.plans import changed, prod, stack_values
 from tests.unit.test_discovery import empty, pod
 from tests.unit.test_network_policies import ENGINE, FRONT, PREFILL, ROUTER, SIDE_CHANNEL, reaches, selects
 from tests.unit.test_nodes import Recorder, wrong_fields
+from tests.unit.test_observability_rules import EVERYTHING
+from tests.unit.test_policies import SATISFIES, Case, Made, hold
+from tests.unit.test_policies_pods import DIGEST
 from tests.unit.test_release import PROVED, PROVED_ID, build
 from tools.localcluster.model import config as tiny_config
 
-EVERYTHING = {
-    "podMonitors": True, "rules": True, "dashboard": True, "labels": {"release": "kube-prometheus-stack"},
-    "idleProbe": {"schedule": "*/10 * * * *"},
-}  # fmt: skip
 OPERATOR = ("podmonitors", "prometheusrules", "servicemonitors")
-
-SCHEDULES = {
-    "61 * * * *": "minute: 61",
-    "* * * *": "4 field(s)",
-    "0 0 31 2 *": "never comes",
-    "*/0 * * * *": "minute: '*/0'",
-    "0 0 * * 7": "day of the week: '7'",
-    "TZ=UTC 0 0 * * *": "a time zone",
-    "@often": "1 field(s)",
-    "10-5 * * * *": "minute: '10-5'",
-    "every ten minutes or so": "minute: 'every'",
-}
-
-
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_a_schedule_that_never_comes_is_refused(schedule: str) -> None:
-    findings = found(prod(("observability", {"idleProbe": {"schedule": schedule}})), "idle-probe-schedule")
-    assert len(findings) == 1 and "such as `*/10 * * * *`" in str(findings[0])
-    assert SCHEDULES[schedule].replace("'", "") in str(findings[0]).replace("'", "")
-
-
-@pytest.mark.parametrize(
-    ("schedule", "pause_s"),
-    [("*/10 * * * *", 600), ("@hourly", 3600), ("0 3 * * *", 86400), ("5-59/20 * * * *", 1200), ("0 0 29 2 *", 1461 * 86400),
-     ("*/10 9-17 * * mon-fri", 227400), ("0 0 13 * 5", 7 * 86400), ("0,30 * * * ?", 1800)],
-)  # fmt: skip
-def test_the_longest_pause_of_a_schedule(schedule: str, pause_s: int) -> None:
-    assert longest_pause_s(parse(schedule)) == pause_s
-
-
-def test_an_empty_schedule_is_none() -> None:
-    with pytest.raises(ImpossibleSchedule, match="found 0 field"):
-        parse("")
-
-
-def test_a_probe_that_pauses_for_hours_is_a_warning() -> None:
-    plan = prod(("observability", {"idleProbe": {"schedule": "0 3 * * *"}}))
-    assert "with pauses of up to 24 h" in str(found(plan, "idle-probe-often-enough")[0])
-    limits = alert_limits(plan.settings)
-    assert "idle-probe" not in limits.parts and limits.window_s == 3900, "else the alert would fire all day"
-
-
-def test_a_collocated_release_has_no_transfer_to_prove() -> None:
-    values = changed(stack_values("local"), ("topology", "collocated"), ("observability", EVERYTHING))
-    assert found(make_plan(values), "idle-probe-has-a-pair")
-
-
-def test_alerts_that_a_connector_keeps_from_seeing_are_a_warning() -> None:
-    plan = prod(("observability", {"rules": True}), ("connector", {"name": "moriio"}))
-    assert "never how long it took" in str(found(plan, "alerts-see-transfers")[0])
-    assert "measured" not in alert_limits(plan.settings).parts
-
-
-def test_a_right_plan_passes() -> None:
-    assert check(prod(("observability", EVERYTHING))) == []
 
 
 def test_it_is_off_by_default_and_no_part_of_a_release() -> None:
     assert observability_args(Plan(load(stack_values("local"), "t"), tiny_config()), "ns", "image:1") is None
     assert build(PROVED | {"observability": EVERYTHING}).id == PROVED_ID
-
-
-def test_limits_follow_the_stack_file() -> None:
-    traffic = {"promptTokens": 8, "outputTokens": 8, "ratePerS": 1, "ttftTargetMs": 700, "itlP99TargetMs": 60}
-    limits = alert_limits(prod(("observability", EVERYTHING), ("traffic", traffic), ("gate.limitMs", 55.0)).settings)
-    assert (limits.transfer_ms, limits.ttft_ms, limits.itl_p99_ms, limits.window_s) == (55.0, 700, 60, 900)
-    assert limits.parts == {"split", "measured", "names-kv", "vllm-router", "idle-probe"}
-    rendered = alert_limits(prod(("render.replicas", 1)).settings)
-    assert "gateway" in rendered.parts and "vllm-router" not in rendered.parts
 
 
 def args_of(**asked: Any) -> ObservabilityArgs:
@@ -191,6 +125,14 @@ def test_the_probe_gets_the_routers_key_where_it_asks_for_one() -> None:
     assert args and args.idle_probe
     environment = cron_job_spec(args.idle_probe)["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["env"]
     assert {"name": "keys", "key": "api-key"} in [e.get("valueFrom", {}).get("secretKeyRef") for e in environment]
+
+
+@pytest.mark.parametrize("rule", ["no-privileged-pods", "image-by-digest", "efa-image"])
+def test_the_cron_job_is_one_that_policies_take(rule: str) -> None:
+    args = args_of(**EVERYTHING).idle_probe
+    assert args is not None
+    props = {"metadata": {"name": idle_job.NAME}, "spec": cron_job_spec(replace(args, image=DIGEST))}
+    hold(Case(rule, SATISFIES, "idle probe", [Made("kubernetes:batch/v1:CronJob", props, idle_job.NAME)]))
 
 
 def test_network_policies_let_it_reach_every_tier() -> None:
