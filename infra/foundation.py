@@ -72,7 +72,7 @@ def foundation(provider: k8s.Provider, plan: Plan, access: Access, update: Updat
     on_nodes += _group_controller(groups, pulumi.ResourceOptions(provider=provider, depends_on=after))
     if autoscaler := autoscaler_args(plan, access.namespace, update):
         Autoscaler("autoscaler", autoscaler, inside)
-    if watched := observability_args(plan, access.namespace, _image_on_nodes(update)):
+    if watched := observability_args(plan, access.namespace, update):
         Observability("observability", watched, inside)
     return pulumi.ResourceOptions(providers=[provider], depends_on=[namespace, router_access, policies, *on_nodes])
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from infra.schema.section import NonNegative, Port, Positive, PositiveNumber, Section, Text
+from infra.schema.section import LabelKey, LabelValue, NonNegative, Port, Positive, PositiveNumber, Section, Text
 
 
 class Gate(Section):
@@ -104,7 +104,7 @@ class IdleProbe(Section):
     quiet_s: Annotated[int, Field(ge=1, le=300)] = 20
     """Nobody uses the engines if no request came for so long."""
     image: str | None = None
-    """In place of the engines' image, whose Python it runs on."""
+    """In place of the router's image, whose Python it runs on."""
 
 
 class Observability(Section):
@@ -117,9 +117,10 @@ class Observability(Section):
     dashboard: bool = False
     """Make a ConfigMap with the Grafana dashboard, which the sidecar of Grafana's chart loads."""
     idle_probe: IdleProbe = IdleProbe()
-    labels: dict[str, str] = {}
+    labels: dict[LabelKey, LabelValue] = {}
     """On PodMonitors and rules, by which your Prometheus selects them, such as `release: kube-prometheus-stack`."""
     scrape_interval_s: Annotated[int, Field(ge=1, le=60)] = 15
+    """How often each pod is asked for its metrics."""
     queued_per_pod: PositiveNumber = 10.0
     """More requests that wait for room, a pod, are alerted on."""
 

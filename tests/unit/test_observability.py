@@ -24,9 +24,11 @@ from components.observability.idle_job import cron_job_spec, program_name
 from components.observability.observability import Observability, ObservabilityArgs
 from components.observability.pod_monitors import pod_monitors, sanitized
 from components.observability.pod_targets import file_configuration, pod_targets
+from components.observability.rules import rules_file
 from components.observability.scrape import scrape_configuration
 from components.observability.targets import POD_LABELS, TARGETS
 from components.release.ledger import Plan as UpdatePlan
+from components.release.ledger import Proved
 from components.serving.labels import RELEASE_LABEL, TIER_LABEL, pod_labels, worker_tier
 from infra.cli import app
 from infra.existing_ground import refuse_without_operator
@@ -45,17 +47,18 @@ from tests.unit.test_policies_pods import DIGEST
 from tests.unit.test_release import PROVED, PROVED_ID, build
 from tools.localcluster.model import config as tiny_config
 
+FIRST = UpdatePlan(None, build())
 OPERATOR = ("podmonitors", "prometheusrules", "servicemonitors")
 
 
 def test_it_is_off_by_default_and_no_part_of_a_release() -> None:
-    assert observability_args(Plan(load(stack_values("local"), "t"), tiny_config()), "ns", "image:1") is None
+    assert observability_args(Plan(load(stack_values("local"), "t"), tiny_config()), "ns", FIRST) is None
     assert build(PROVED | {"observability": EVERYTHING}).id == PROVED_ID
 
 
 def args_of(**asked: Any) -> ObservabilityArgs:
     values = stack_values("local") | {"observability": asked}
-    args = observability_args(Plan(load(values, "test"), tiny_config()), "ns", "image:1")
+    args = observability_args(Plan(load(values, "test"), tiny_config()), "ns", FIRST)
     assert args is not None
     return args
 
@@ -95,6 +98,17 @@ def test_each_part_is_made_where_it_is_asked_for() -> None:
         "splitserve:observability:Observability", "kubernetes:monitoring.coreos.com/v1:PrometheusRule"}  # fmt: skip
 
 
+def test_objects_reach_the_engine_as_they_were_rendered() -> None:
+    """Pulumi's SDK renames keys that it knows: what was checked against Kubernetes' types must be what is sent."""
+    args = args_of(**EVERYTHING)
+    assert args.idle_probe
+    made = {kind.rpartition(":")[2]: inputs for kind, _, inputs in declared(args)}
+    assert made["Role"]["rules"] == idle_job.RULES
+    assert made["CronJob"]["spec"] == cron_job_spec(args.idle_probe)
+    assert made["PrometheusRule"]["spec"] == rules_file(args.limits)
+    assert made["PodMonitor"]["spec"] in pod_monitors(15).values()
+
+
 def test_what_a_prometheus_selects_by_is_on_its_objects() -> None:
     made = declared(args_of(**EVERYTHING))
     for kind, name, inputs in made:
@@ -115,13 +129,16 @@ def test_the_cron_job_is_one_that_kubernetes_has() -> None:
     labels = made["metadata"]["labels"]
     assert RELEASE_LABEL not in labels and TIER_LABEL not in labels, "no router may find it"
     container = made["spec"]["containers"][0]
-    assert container["image"] == "image:1" and container["securityContext"]["readOnlyRootFilesystem"]
+    assert (
+        container["image"] == build().pods["router"]["containers"][0]["image"]
+        and container["securityContext"]["readOnlyRootFilesystem"]
+    )
 
 
 def test_the_probe_gets_the_routers_key_where_it_asks_for_one() -> None:
     values = changed(stack_values("local"), ("render", {"replicas": 1}), ("edge", {"apiKeySecret": "keys"}),
                      ("observability", EVERYTHING))  # fmt: skip
-    args = observability_args(Plan(load(values, "test"), tiny_config()), "ns", "image:1")
+    args = observability_args(Plan(load(values, "test"), tiny_config()), "ns", FIRST)
     assert args and args.idle_probe
     environment = cron_job_spec(args.idle_probe)["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["env"]
     assert {"name": "keys", "key": "api-key"} in [e.get("valueFrom", {}).get("secretKeyRef") for e in environment]
@@ -235,10 +252,12 @@ def test_refused_rights_over_what_is_asked_for_count() -> None:
     assert missing(nobody, read(empty(rights=inside))) == []
 
 
-def test_the_image_of_the_idle_probe_is_the_live_releases() -> None:
-    from infra.foundation import _image_on_nodes
-
-    assert _image_on_nodes(UpdatePlan(None, build())) == build().pods["prefill"]["containers"][0]["image"]
+def test_its_image_is_the_one_that_the_routers_nodes_have() -> None:
+    live, candidate = build(), build(changed(stack_values("local"), ("image", "other:2")))
+    values = stack_values("local") | {"observability": EVERYTHING}
+    update = UpdatePlan(Proved(live, {}), candidate)
+    args = observability_args(Plan(load(values, "test"), tiny_config()), "ns", update)
+    assert args and args.idle_probe and args.idle_probe.image == live.pods["router"]["containers"][0]["image"]
 
 
 def run(*arguments: str) -> str:

@@ -1,6 +1,6 @@
 """The idle probe: when nobody uses the live release, send it a few transfers as the gate does, and judge them.
 
-So vLLM's own series always have samples of late, whatever the hour. Runs as a CronJob on the engines' image, on the
+So vLLM's own series always have samples of late, whatever the hour. Runs as a CronJob on the router's image, on the
 standard library alone, and changes nothing. The gate's record of the release says what is expected of it; the cache
 of a live engine is judged as it is, without ageing it.
 
