@@ -76,7 +76,9 @@ def silent(limits: AlertLimits) -> str:
 
 
 def unreachable(limits: AlertLimits) -> str:
-    return f'up{{namespace="{limits.namespace}",{TIER}!=""}} == 0'
+    """Of pods that answered before: one that loads its model does not yet, for as long as that takes."""
+    pods = f'up{{namespace="{limits.namespace}",{TIER}!=""}}'
+    return f"{pods} == 0\nand max_over_time({pods}[6h]) == 1"
 
 
 ALERTS = (
@@ -168,8 +170,8 @@ ALERTS = (
     ),
     Alert(
         "PodNotScraped", "warning", 600, unreachable,
-        "{{ $labels.pod }} does not answer Prometheus",
-        "A running pod gives no metrics: it hangs, or something keeps Prometheus from it.",
+        "{{ $labels.pod }} does not answer Prometheus any more",
+        "A running pod that gave metrics gives none: it hangs, loads its model again, or something keeps Prometheus from it.",
         "`kubectl describe pod`, its log, and the NetworkPolicies of Prometheus' own namespace (egress).",
         "Restart a pod that hangs; let Prometheus reach the pods' ports `http` and `metrics`.",
         ("pair-unmeasured", "pod-ended"),

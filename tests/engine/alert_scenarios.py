@@ -111,8 +111,9 @@ KV_PATH = (
              {at("vllm:prompt_tokens_total", "decode", "decode-1"): "_x15 0x45"}, 12, 20, {"severity": "critical"}),
     Scenario("another namespace's engines don't count", "MetricsMissing",
              {'vllm:prompt_tokens_total{namespace="other"}': "0x60"}, 12, 120),
-    Scenario("a pod that hangs", "PodNotScraped", {at("up", "decode", "decode-1"): "0x15 1x45"}, 12, 20,
+    Scenario("a pod that hangs", "PodNotScraped", {at("up", "decode", "decode-1"): "1x2 0x15 1x45"}, 15, 22,
              {"pod": "decode-1"}),
+    Scenario("a pod that loads its model for long", "PodNotScraped", {at("up", "decode", "decode-1"): "0x60"}, None, 40),
 )  # fmt: skip
 
 

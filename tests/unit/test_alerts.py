@@ -28,7 +28,7 @@ GROUPING = re.compile(r"\b(?:by|on|ignoring|group_left|group_right|without)\s*\(
 SELECTOR = re.compile(r"\{[^}]*\}")
 RANGE = re.compile(r"\[[^\]]*\]")
 LANGUAGE = {
-    "sum", "max", "min", "avg", "rate", "increase", "histogram_quantile", "absent", "avg_over_time", "and", "or", "on",
+    "sum", "max", "min", "avg", "rate", "increase", "histogram_quantile", "absent", "avg_over_time", "max_over_time", "and", "or", "on",
 }  # fmt: skip
 MATCHER = re.compile(r"([a-zA-Z_:][\w:]*)\{([^}]*)\}")
 LIMITS = AlertLimits()
