@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 PACKER = "packed.py"
@@ -22,11 +23,16 @@ def program(folder: Path, start: str) -> bytes:
     """The zip of a package with a `__main__.py` that calls `main` of its module `start`."""
     main = f"from {folder.name}.{start} import main\n\nmain()\n"
     files = {f"{folder.name}/{path.name}": path.read_text() for path in folder.glob("*.py") if path.name != PACKER}
+    return archive({**files, "__main__.py": main})
+
+
+def archive(files: Mapping[str, str]) -> bytes:
+    """The zip of sources by their path; Python runs its `__main__.py`."""
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, text in sorted({**files, "__main__.py": main}.items()):
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as zipped:
+        for name, text in sorted(files.items()):
             entry = zipfile.ZipInfo(name, EARLIEST)
             entry.compress_type, entry.create_system = zipfile.ZIP_DEFLATED, UNIX
             entry.external_attr = 0o644 << 16
-            archive.writestr(entry, text)
+            zipped.writestr(entry, text)
     return out.getvalue()

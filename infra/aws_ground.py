@@ -38,7 +38,7 @@ from infra.aws_arguments import (
     stack_tags,
 )
 from infra.aws_names import platform_name
-from infra.existing_ground import discovered
+from infra.existing_ground import discovered, refuse_without_operator
 from infra.foundation import Ground, Observed, foundation
 from infra.leader_worker_sets import controller_args
 from infra.model_files import WEIGHTS_CLAIM
@@ -77,6 +77,7 @@ def observe(plan: Plan, project: Path, owner: str, stack: str, where: str, their
     try:
         found = find_cluster(name, region)
         if found is None:
+            refuse_without_operator(plan, None, where)
             return Observed(access, preflight.Observed(None, None, {}), warnings=warnings)
         save(kubeconfig_path(project, stack), found)
         counts = sizes(region, name)
@@ -86,6 +87,8 @@ def observe(plan: Plan, project: Path, owner: str, stack: str, where: str, their
         ]) from None  # fmt: skip
     cluster = preflight.observe(access, owner, where)
     seen, more = discovered(plan, access, where)
+    if seen:
+        refuse_without_operator(plan, seen, where)
     return Observed(access, cluster, counts, seen, warnings + more)
 
 

@@ -13,6 +13,7 @@ from components.nodes.device_claim import DeviceClaim
 from components.nodes.leader_worker_set import LeaderWorkerSetArgs, LeaderWorkerSetController
 from components.nodes.node_plugins import NodePlugins, NodePluginsArgs
 from components.nodes.rdma_counters import RdmaCounters
+from components.observability.observability import Observability
 from components.release.cluster import Access
 from components.release.ledger import Plan as UpdatePlan
 from components.release.nodes import Nodes
@@ -24,6 +25,7 @@ from components.serving.network_policies import NetworkPolicies, NetworkPolicies
 from infra import preflight
 from infra.autoscaler_arguments import autoscaler_args
 from infra.node_plugins import device_claims, rdma_counters
+from infra.observability_arguments import observability_args
 from infra.plan import Plan
 
 
@@ -72,6 +74,8 @@ def foundation(provider: k8s.Provider, plan: Plan, access: Access, update: Updat
     on_nodes += _group_controller(groups, pulumi.ResourceOptions(provider=provider, depends_on=after))
     if autoscaler := autoscaler_args(plan, access.namespace, update):
         Autoscaler("autoscaler", autoscaler, inside)
+    if watched := observability_args(plan, access.namespace, update):
+        Observability("observability", watched, inside)
     return pulumi.ResourceOptions(providers=[provider], depends_on=[namespace, router_access, policies, *on_nodes])
 
 

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components.existing.found import Found
 from components.release.cluster import Access
 from components.release.ledger import Plan as UpdatePlan
 from infra import preflight
-from infra.existing_ground import discovered, lacking
+from infra.existing_ground import discovered, lacking, refuse_without_operator
 from infra.foundation import Ground, Observed, foundation
 from infra.leader_worker_sets import controller_args
 from infra.node_plugins import check_plugins, plugin_args
+from infra.observability import operator_kinds
 from infra.over_nodes import tiers_over_nodes
 from infra.plan import Plan
 from splitserve import names
@@ -46,12 +48,22 @@ def observe(plan: Plan, project: Path, owner: str, stack: str, where: str,
     access = preflight.access(plan.settings.platform, project, where)
     cluster = preflight.observe(access, owner, where)
     if plan.settings.platform.kind == "local":
-        # Another stack on it may have brought what makes groups of pods.
-        return Observed(access, cluster, found=discovered(plan, access, where)[0] if tiers_over_nodes(plan) else None)
+        return Observed(access, cluster, found=_brought_by_others(plan, access, where))
     found, warnings = discovered(plan, access, where, rights=True)
     if found is not None and plan.settings.platform.layers != "cluster":
         warnings += lacking(plan, owner, found, where)
     return Observed(access, cluster, found=found, warnings=warnings)
+
+
+def _brought_by_others(plan: Plan, access: Access, where: str) -> Found | None:
+    """On the local cluster: what makes groups of pods, and the Prometheus operator's kinds. None: not asked."""
+    asked = operator_kinds(plan.settings)
+    if not (tiers_over_nodes(plan) or asked):
+        return None
+    found, _ = discovered(plan, access, where)
+    if asked and found:
+        refuse_without_operator(plan, found, where)
+    return found
 
 
 def declare_cluster(plan: Plan, observed: Observed, owner: str,

@@ -11,10 +11,12 @@ from kubernetes.utils import parse_quantity
 from components.existing.found import Found, Node, is_rdma
 from components.existing.present import present
 from components.existing.read import ZONE
-from components.existing.rights import group_rights, plugin_rights, serving_rights
+from components.existing.rights import group_rights, observability_rights, plugin_rights, serving_rights
 from components.nodes.device_claim import dra_fault
 from components.nodes.names import EFA_NODES, EFA_RESOURCE, GPU_NODES, GPU_RESOURCE, DevicesBy, Plugin
+from components.observability.operator_api import API_VERSION as OPERATOR_API
 from components.serving.spec import ENCODER
+from infra.observability import operator_kinds
 from infra.rules.rule import Finding
 from infra.schema.platform import Platform
 from infra.settings import Settings
@@ -74,6 +76,9 @@ class Wanted:
     groups_installed: bool = False
     """Whether the stack itself brings the controller of such engines."""
     tolerated: frozenset[str] = TOLERATED
+    operator_kinds: Mapping[str, str] = field(default_factory=dict)
+    """The Prometheus operator's kinds that are asked for -> the setting that asks."""
+    idle_probe: bool = False
 
 
 def wanted(settings: Settings, owner: str, *, devices_by: DevicesBy = "plugin",
@@ -92,7 +97,9 @@ def wanted(settings: Settings, owner: str, *, devices_by: DevicesBy = "plugin",
               for name, tier in settings.tiers.items() if nodes[name] > 1}  # fmt: skip
     claim = settings.model.volume.claim if settings.model.volume else None
     return Wanted(settings.platform, tiers, settings.edge.service_type, claim, devices_by=devices_by,
-                  plugins=plugins, owner=owner, groups=groups, groups_installed=groups_installed)  # fmt: skip
+                  plugins=plugins, owner=owner, groups=groups, groups_installed=groups_installed,
+                  operator_kinds=operator_kinds(settings),
+                  idle_probe=settings.observability.idle_probe.schedule is not None)  # fmt: skip
 
 
 def missing(need: Wanted, found: Found) -> list[Finding]:
@@ -107,6 +114,7 @@ def missing(need: Wanted, found: Found) -> list[Finding]:
         *_zones(need, nodes),
         *_groups(need, found),
         *_racks(need, nodes),
+        *operator_missing(need.operator_kinds, found),
         *_storage(need, found),
         *_balancer(need, found),
         *_dra(need, found),
@@ -274,6 +282,16 @@ def _groups(need: Wanted, found: Found) -> Iterator[Finding]:
                   "https://github.com/kubernetes-sigs/lws", "leader-worker-sets-missing")  # fmt: skip
 
 
+def operator_missing(kinds: Mapping[str, str], found: Found) -> Iterator[Finding]:
+    """Kinds of the Prometheus operator's that are asked for and that the cluster does not know."""
+    lacking = {kind: key for kind, key in kinds.items() if kind not in (found.operator_kinds or ())}
+    if found.operator_kinds is not None and lacking:
+        yield Finding(", ".join(lacking.values()), f"no {' and no '.join(lacking)} ({OPERATOR_API}) in the cluster",
+                      "the Prometheus operator's kinds", "install it (https://prometheus-operator.dev), or leave the "
+                      "setting out and load what `splitserve alerts` prints into a Prometheus of yours",
+                      "prometheus-operator-missing")  # fmt: skip
+
+
 def _racks(need: Wanted, nodes: Sequence[Node]) -> Iterator[Finding]:
     """A group takes a rack for itself: there must be as many racks as groups, each with nodes enough."""
     for tier, group in need.groups.items():
@@ -328,8 +346,10 @@ def _rights(need: Wanted, found: Found) -> Iterator[Finding]:
     installs some."""
     there = present(found, need.owner)
     install: frozenset[Plugin] = frozenset(plugin for plugin in need.plugins if plugin not in there)
-    groups = group_rights(need.platform.namespace) if need.groups else []
-    wanted_rights = {str(r) for r in [*serving_rights(need.platform.namespace), *groups, *plugin_rights(install)]}
+    namespace = need.platform.namespace
+    groups = group_rights(namespace) if need.groups else []
+    watched = observability_rights(namespace, need.operator_kinds, idle_probe=need.idle_probe)
+    wanted_rights = {str(r) for r in [*serving_rights(namespace), *groups, *watched, *plugin_rights(install)]}
     refused = [str(right) for right in found.rights if right.allowed is False and str(right) in wanted_rights]
     if refused:
         yield Finding("platform.kubeconfig", f"a user who may not: {'; '.join(refused)}",

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from components.serving.spec import TIERS
-from infra.schema.operation import Autoscale, Edge, Gate, Rollout, Traffic
+from infra.schema.operation import Autoscale, Edge, Gate, Observability, Rollout, Traffic
 from infra.schema.platform import Hardware, NodeGroup, Platform
 from infra.schema.section import NonNegative, Section
 from infra.schema.serving import (
@@ -66,6 +66,7 @@ class Settings(Section):
     gate: Gate = Gate()
     rollout: Rollout = Rollout()
     autoscale: Autoscale = Autoscale()
+    observability: Observability = Observability()
     edge: Edge = Edge()
     traffic: Traffic | None = None
     """What the stack is for: the preview then says whether a split pays."""

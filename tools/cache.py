@@ -2,7 +2,7 @@
 
 A fresh clone with the same locks and recipes finds everything made; a changed one makes its own.
 Layout below `${XDG_CACHE_HOME:-~/.cache}/splitserve`: engine/KEY/bin, kubernetes/KEY/bin, node/KEY,
-vllm/KEY/site, lws/KEY/bin, and go/ for Go's own caches while it builds.
+vllm/KEY/site, lws/KEY/bin, prometheus/KEY/bin, and go/ for Go's own caches while it builds.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools import prometheus
 from tools.engine import build as engine_build
 from tools.localcluster import build as cluster_build
 from tools.localcluster import groups as lws_build
@@ -43,6 +44,7 @@ class Cache:
     vllm: Path
     images: Path
     groups: Path
+    prometheus: Path
 
     @property
     def go(self) -> Path:
@@ -72,6 +74,7 @@ def cache() -> Cache:
         vllm=root / "vllm" / vllm / "site",
         images=root / "node" / node / f"images-{vllm}.tar",
         groups=root / "lws" / groups / "bin",
+        prometheus=root / "prometheus" / key(prometheus.recipe()) / "bin",
     )
 
 

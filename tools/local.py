@@ -19,6 +19,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from tools import prometheus
 from tools.cache import CHECKOUT, Cache, cache
 from tools.engine import build as engine_build
 from tools.gobuild import download_step, remove_go_caches
@@ -167,6 +168,7 @@ def _build(found: Cache) -> Runner:
     if not own_pulumi():
         compute += engine_build.provider_steps(found.engine, found.go)
     fetch += [*rootfs.steps(found.rootfs), *vllm_environment.steps(found.vllm), _pack_step(found)]
+    fetch += prometheus.steps(found.prometheus)
     runner.run(compute, fetch)
     remove_go_caches(found.go)
     return runner

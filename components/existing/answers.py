@@ -31,3 +31,5 @@ class Answers:
     """Whether the cluster serves that kind; None: could not be asked."""
     topology_keys: tuple[str, ...] = ()
     """Labels of the user's own that say where a node stands."""
+    operator_kinds: tuple[str, ...] | None = None
+    """The Prometheus operator's kinds that the cluster serves, as in a URL; None: could not be asked."""

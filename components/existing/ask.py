@@ -18,6 +18,7 @@ from urllib3.util.retry import Retry
 
 from components.existing.answers import Answers
 from components.existing.found import Right
+from components.observability.operator_api import API_VERSION as OPERATOR_API
 from components.serving.groups import API_VERSION
 
 CALL_LIMIT_S = 20
@@ -68,6 +69,7 @@ class Asker:
         return Answers(
             version, nodes, **lists, claims=claims, dra_api=dra_api, device_classes=classes, resource_slices=slices,
             leader_worker_sets=self._serves(f"/apis/{API_VERSION}"),
+            operator_kinds=self._kinds(f"/apis/{OPERATOR_API}"),
             rights=tuple(self._review(right) for right in rights), unknown=tuple(self.unknown), namespace=namespace,
             topology_keys=tuple(topology_keys),
         )  # fmt: skip
@@ -89,17 +91,22 @@ class Asker:
 
     def _serves(self, path: str) -> bool | None:
         """Whether a group of the API is there, which every authenticated user may ask."""
+        kinds = self._kinds(path)
+        return None if kinds is None else bool(kinds)
+
+    def _kinds(self, path: str) -> tuple[str, ...] | None:
+        """The kinds of a group, as in a URL; none where the group is not served, None where that can't be asked."""
         try:
-            self._get(path)
+            found = self._get(path)
         except ApiException as error:
             if error.status == 404:
-                return False
+                return ()
             self.unknown.append(f"{path}: {_reason(error)}")
             return None
         except (HTTPError, OSError) as error:
             self.unknown.append(f"{path}: {error}")
             return None
-        return True
+        return tuple(kind["name"] for kind in found.get("resources") or [])
 
     def _try_list(self, name: str, path: str) -> list[Any] | None:
         try:

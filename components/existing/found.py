@@ -182,6 +182,8 @@ class Found:
     rights: tuple[Right, ...]
     unknown: tuple[str, ...] = ()
     leader_worker_sets: LeaderWorkerSets = LeaderWorkerSets(None)
+    operator_kinds: tuple[str, ...] | None = None
+    """The Prometheus operator's kinds that are served, such as `podmonitors`."""
 
     @property
     def rdma_resources(self) -> tuple[str, ...]:

@@ -55,6 +55,7 @@ def read(answers: Answers) -> Found:
         rights=answers.rights,
         unknown=answers.unknown,
         leader_worker_sets=_leader_worker_sets(answers),
+        operator_kinds=answers.operator_kinds,
     )
 
 

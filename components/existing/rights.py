@@ -8,6 +8,8 @@ from typing import Any
 from components.existing.found import Right
 from components.nodes.leader_worker_set_crd import GROUP as LWS_GROUP
 from components.nodes.names import LWS_NAMESPACE, NAMESPACE, Plugin
+from components.observability.operator_api import GROUP as OPERATOR_GROUP
+from components.observability.operator_api import PLURALS as OPERATOR_KINDS
 
 _CHANGE = ("create", "get", "list", "patch", "delete")
 _RBAC = "rbac.authorization.k8s.io"
@@ -63,6 +65,13 @@ Only where some are missing; `nodeSoftware` and `layers: serving` leave them to 
 ```yaml
 {plugins}```
 
+## For observability
+
+In the stack's namespace, each kind where the stack file's `observability` asks for it:
+
+```yaml
+{observability}```
+
 ## For engines over several nodes
 
 In the stack's namespace:
@@ -91,6 +100,12 @@ def group_rights(namespace: str) -> list[Right]:
     """Beside `serving_rights`, for engines over several nodes."""
     kinds = (("leaderworkersets", _CHANGE), ("leaderworkersets/scale", ("get", "patch")))
     return [Right(verb, kind, LWS_GROUP, namespace) for kind, verbs in kinds for verb in verbs]
+
+
+def observability_rights(namespace: str, kinds: Iterable[str], *, idle_probe: bool) -> list[Right]:
+    """Beside `serving_rights`: for the Prometheus operator's `kinds` that are asked for, and for the idle probe."""
+    asked = [(OPERATOR_GROUP, kind) for kind in kinds] + ([("batch", "cronjobs")] if idle_probe else [])
+    return [Right(verb, kind, group, namespace) for group, kind in asked for verb in _CHANGE]
 
 
 def group_controller_rights() -> list[Right]:
@@ -151,6 +166,7 @@ def page(plugins: frozenset[Plugin]) -> str:
         "namespace": namespace,
         "read": reading_rights(),
         "plugins": plugin_rights(plugins),
+        "observability": observability_rights("n", OPERATOR_KINDS, idle_probe=True),
         "groups": group_rights("n"),
         "controller": group_controller_rights(),
     }

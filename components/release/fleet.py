@@ -17,7 +17,8 @@ from pulumi.dynamic import Resource
 from components.release.cluster import Access, Cluster
 from components.release.evidence import Evidence
 from components.release.explain import explained
-from components.release.gate import is_inconclusive, limits_of, measure_release
+from components.release.gate import is_inconclusive, measure_release
+from components.release.limits import limits_of
 from components.release.once import BEFORE, OnceProvider
 from components.release.probe_job import Superseded
 from components.release.progress import engine_log
@@ -41,7 +42,7 @@ class FleetCheckProvider(OnceProvider):
         except Exception as error:  # the edge: an update must end with an answer
             evidence = Evidence(unmeasured=f"{type(error).__name__}: {error}")
             release = Release.from_json(props["release"])
-            return {"verdict": judge(evidence, limits_of(release, props["settings"])).to_json()}
+            return {"verdict": judge(evidence, limits_of(release.expectation, props["settings"])).to_json()}
 
 
 class FleetCheck(Resource, module="release", name="FleetCheck"):
@@ -84,7 +85,7 @@ def check_fleet(props: dict[str, Any]) -> dict[str, Any]:
         cluster.scale(release.id, missing, release.groups)
     engine_log(f"checking all pods of release {release.id}: {replicas}")
     evidence = measure_release(cluster, release, settings, replicas)
-    verdict = explained(cluster, release.id, judge(evidence, limits_of(release, settings)))
+    verdict = explained(cluster, release.id, judge(evidence, limits_of(release.expectation, settings)))
     engine_log(f"all pods of release {release.id}: {verdict.outcome}: {verdict.message}")
     if verdict.outcome != "pass" and props["candidate"]:
         cluster.scale(release.id, dict.fromkeys(release.pods, 0), release.groups)

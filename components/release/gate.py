@@ -24,12 +24,13 @@ from components.release.cluster import Access, Cluster, ClusterFault, record_nam
 from components.release.drain import stop_router
 from components.release.evidence import Evidence
 from components.release.explain import explained
-from components.release.measure import ProbeSettings
+from components.release.limits import limits_of
 from components.release.once import OnceProvider
 from components.release.probe_job import Superseded
+from components.release.probe_plan import probe_settings
 from components.release.progress import engine_log
 from components.release.release import Release
-from components.release.verdict import Limits, Verdict, judge
+from components.release.verdict import Verdict, judge
 from components.serving.groups import with_workers
 from components.serving.spec import ROUTER
 
@@ -96,7 +97,7 @@ def run_gate(props: dict[str, Any]) -> dict[str, Any]:
         engine_log(traceback.format_exc(), debug=True)
         evidence = Evidence(unmeasured=f"{type(error).__name__}: {error}")
         release = Release.from_json(props["release"])
-        return _answer(judge(evidence, limits_of(release, props["settings"])), evidence)
+        return _answer(judge(evidence, limits_of(release.expectation, props["settings"])), evidence)
 
 
 def _run_gate(props: dict[str, Any]) -> dict[str, Any]:
@@ -105,7 +106,7 @@ def _run_gate(props: dict[str, Any]) -> dict[str, Any]:
     swapped = props.get("live") if props["strategy"] == "swap" else None
     missing = props.get("nodesFault")
     evidence = Evidence(no_nodes=missing) if missing else _measure_candidate(cluster, release, swapped, props)
-    verdict = explained(cluster, release.id, judge(evidence, limits_of(release, props["settings"])))
+    verdict = explained(cluster, release.id, judge(evidence, limits_of(release.expectation, props["settings"])))
     engine_log(f"verdict: {verdict.outcome}: {verdict.message}")
     answer = _answer(verdict, evidence)
     if verdict.outcome != "pass" and not _may_stay(props):
@@ -175,7 +176,7 @@ def _check_restored(cluster: Cluster, live: dict[str, Any], settings: dict[str, 
     again = settings | {"samples": RECHECK_SAMPLES, "age": "off"}
     restored = Release.from_json(live["release"])
     evidence = measure_release(cluster, restored, again, _counts(live["replicas"]))
-    verdict = judge(evidence, limits_of(restored, again))
+    verdict = judge(evidence, limits_of(restored.expectation, again))
     engine_log(f"live release {live['id']} is back: {verdict.outcome}: {verdict.message}")
     return {"id": live["id"], "outcome": verdict.outcome, "message": verdict.message}
 
@@ -206,34 +207,3 @@ def _answer(verdict: Verdict, evidence: Evidence) -> dict[str, Any]:
 def is_inconclusive(outputs: dict[str, Any]) -> bool:
     """Whether the last run of a gate or fleet check could not measure: then it has to again."""
     return (outputs.get("verdict") or {}).get("outcome") == "inconclusive"
-
-
-def probe_settings(settings: dict[str, Any]) -> ProbeSettings:
-    return ProbeSettings(
-        samples=int(settings["samples"]),
-        prompt_tokens=int(settings["promptTokens"]),
-        answer_tokens=int(settings["answerTokens"]),
-        age=str(settings["age"]),
-        ready_limit_s=int(settings["readyLimitS"]),
-        probe_limit_s=int(settings["probeLimitS"]),
-    )
-
-
-def limits_of(release: Release, settings: dict[str, Any]) -> Limits:
-    wanted = release.expectation
-    how = wanted.measurement or {}
-    return Limits(
-        limit_ms=float(settings["limitMs"]),
-        geometry=wanted.geometry,
-        block_size=wanted.block_size,
-        kv_dtype=wanted.kv_dtype,
-        tensor_parallel=wanted.tensor_parallel,
-        collocated=wanted.topology == "collocated",
-        render=wanted.render_port is not None,
-        encoder=wanted.encoder is not None,
-        unmeasured=how.get("unmeasured"),
-        accept_unmeasured=settings.get("unmeasured") == "accept-content-only",
-        whole_blocks=bool(how.get("wholeBlocks")),
-        max_ratio=settings.get("maxRatio"),
-        expected_ms=settings.get("expectedMs"),
-    )

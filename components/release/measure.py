@@ -8,37 +8,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from components.release.cluster import Cluster, ClusterFault, Pod, describe
 from components.release.evidence import Evidence, read_evidence
-from components.release.pairs import cover
+from components.release.expectation import Expectation
 from components.release.probe import ROUTER_KEY_VARIABLE
 from components.release.probe_job import run_probe
+from components.release.probe_plan import ProbeSettings, probe_plan
 from components.release.recreations import Recreations
-from components.release.release import Expectation, Release
-from components.serving.connectors.nixl import PULL
+from components.release.release import Release
 from components.serving.gateway import KEY
-from components.serving.spec import ENCODER, RENDER, ROUTER
 
 POLL_S = 1.0
 SAY_EVERY_S = 10.0
-AGE_AUTO_LIMIT_S = 120
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class ProbeSettings:
-    """How to measure; times in seconds."""
-
-    samples: int
-    prompt_tokens: int
-    answer_tokens: int
-    age: str
-    ready_limit_s: int
-    probe_limit_s: int
 
 
 def measure(cluster: Cluster, release_id: str, expectation: Expectation, probe: ProbeSettings,
@@ -117,36 +103,6 @@ def _complete(pods: list[Pod], replicas: dict[str, int]) -> bool:
         and sum(1 for pod in pods if pod.tier == tier) == count
         for tier, count in replicas.items()
     )
-
-
-def probe_plan(pods: list[Pod], expectation: Expectation, probe: ProbeSettings) -> dict[str, Any]:
-    """The probe's plan (see probe.py) for these pods."""
-
-    def of(tier: str) -> list[Pod]:
-        return sorted((pod for pod in pods if pod.tier == tier), key=lambda pod: pod.name)
-
-    def target(pod: Pod, port: int | None = None) -> dict[str, str]:
-        return {"name": pod.name, "url": f"http://{pod.ip}:{port or expectation.engine_port}"}
-
-    pairs = cover(of("prefill"), of("decode"))
-    router, engines = of(ROUTER), of("prefill") or of("collocated")
-    age_limit_s = AGE_AUTO_LIMIT_S if probe.age == "auto" else 0 if probe.age == "off" else int(float(probe.age))
-    return {
-        "pairs": [[target(prefill), target(decode)] for prefill, decode in pairs],
-        "router": f"http://{router[0].ip}:{expectation.router_port}" if router else None,
-        "render": [target(pod, expectation.render_port) for pod in of(RENDER)],
-        "embeddings": [[target(encoder), target(consumer)] for encoder, consumer in cover(of(ENCODER), engines)],
-        "reference": target(engines[0])["url"] if engines else None,
-        "measurement": expectation.measurement or PULL.measurement.to_json(),
-        "model": expectation.model,
-        "vocabulary": expectation.vocabulary,
-        "prompt_tokens": probe.prompt_tokens,
-        "answer_tokens": probe.answer_tokens,
-        "samples": probe.samples,
-        "age": {"mode": "off" if probe.age == "off" else "on", "limit_s": age_limit_s},
-        "max_model_len": expectation.max_model_len,
-        "request_limit_s": 60,
-    }
 
 
 def probe_pod(release: Release) -> dict[str, Any]:

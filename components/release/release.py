@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from components.gateway.packed import packed
-from components.hardware.geometry import Geometry, groups_from_json, groups_to_json
+from components.hardware.geometry import groups_to_json
+from components.release.expectation import Expectation, whole_numbers
 from components.serving.chat import chat_files
 from components.serving.connectors.measurement import NOT_BETWEEN_TIERS
 from components.serving.connectors.nixl import PULL
@@ -29,37 +30,6 @@ from components.serving.router import router_pod
 from components.serving.spec import ENCODER, NOT_ENGINES, RENDER, ROUTER, TIERS, ServingSpec
 
 ID_LENGTH = 10
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """What the gate compares its measurements with; all of it follows from the specification."""
-
-    topology: str
-    model: str
-    engine_port: int
-    router_port: int
-    block_size: int
-    max_model_len: int
-    vocabulary: int
-    kv_dtype: str
-    tensor_parallel: int
-    """Of the decode tier: each of its ranks reads its share."""
-    layer_groups: list[dict[str, Any]]
-    """The model's KV geometry: components/hardware/geometry.py."""
-    render_port: int | None = None
-    """None without a render tier."""
-    encoder: str | None = None
-    """The encoder tier's connector; None without one."""
-    api_key_secret: str | None = None
-    """The Secret whose key opens the release's own router."""
-    measurement: dict[str, Any] | None = None
-    """How the connector's transfers are measured (components/serving/connectors/measurement.py); None: as
-    NIXL's in pull mode."""
-
-    @property
-    def geometry(self) -> Geometry:
-        return Geometry(groups_from_json(self.layer_groups), self.vocabulary, 0)
 
 
 @dataclass(frozen=True)
@@ -91,12 +61,12 @@ class Release:
         return Release(
             id=content["id"],
             note=content["note"],
-            expectation=Expectation(**_whole_numbers(content["expectation"])),
-            pods=_whole_numbers(content["pods"]),
-            nodes=_whole_numbers(content.get("nodes") or {}),
+            expectation=Expectation.from_json(content["expectation"]),
+            pods=whole_numbers(content["pods"]),
+            nodes=whole_numbers(content.get("nodes") or {}),
             annotations=content.get("annotations") or {},
             files=content.get("files") or {},
-            groups=_whole_numbers(content.get("groups") or {}),
+            groups=whole_numbers(content.get("groups") or {}),
         )
 
 
@@ -168,16 +138,3 @@ def release_id(content: dict[str, Any]) -> str:
     """The first characters of the hash of the canonical JSON."""
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:ID_LENGTH]
-
-
-def _number(value: Any) -> Any:
-    """Undo what the engine does to numbers: it keeps all of them as floating point."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _whole_numbers(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _whole_numbers(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_whole_numbers(item) for item in value]
-    return _number(value)

@@ -16,6 +16,7 @@ from components.hardware.traffic import Traffic
 from components.hardware.traffic import advise as advise_on
 from infra.commands.aws import listed_price_of
 from infra.commands.complain import complain
+from infra.commands.stack_file import stack_file_values
 from infra.outputs_table import outputs_table
 from infra.plan_report import plan_markdown, plan_text
 from infra.plan_summary import summary
@@ -25,7 +26,6 @@ from infra.rules.rule_table import rule_table
 from infra.schema.operation import Traffic as Profile
 from infra.schema.settings_table import settings_table
 from infra.settings import Settings, SettingsError, json_schema, validated
-from infra.stack_file import StackFileError, read_values
 
 PROJECT_FOLDER = Path(__file__).resolve().parents[2]
 
@@ -97,10 +97,7 @@ def report(stack: Annotated[str, typer.Option(help="a stack file's name: stacks/
            listed: Annotated[bool, typer.Option(help="prices from AWS's price list; needs credentials")] = False,
            ) -> None:  # fmt: skip
     """The plan of a stack file: tiers, KV transfer against the limit, cost, findings, advice."""
-    try:
-        values = read_values(PROJECT_FOLDER, stack)
-    except StackFileError as error:
-        complain(f"--stack: {error}" if error.missing else str(error))
+    values = stack_file_values(PROJECT_FOLDER, stack)
     try:
         plan, files, found = inspect_plan(values, PROJECT_FOLDER, stack)
     except SettingsError as error:

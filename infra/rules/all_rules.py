@@ -17,6 +17,7 @@ from infra.rules import (
     model,
     network,
     nodes,
+    observability,
     operation,
     parity,
     pods,
@@ -26,7 +27,7 @@ from infra.rules.rule import Finding, Layer, Rule
 SUBJECTS: dict[ModuleType, Layer] = {
     parity: "serving", connector: "serving", pods: "serving", nodes: "any", network: "cluster", addons: "cluster",
     edge: "serving", chat: "serving", encoder: "serving", model: "serving", operation: "serving", autoscale: "serving",
-    groups: "serving", layers: "any",
+    observability: "serving", groups: "serving", layers: "any",
 }  # fmt: skip
 """In the order of docs/reference/rules.md, each with the layer that its rules are about."""
 

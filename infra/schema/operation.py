@@ -1,5 +1,5 @@
-"""How a release is judged, brought out, sized and reached: gate, rollout, autoscale, edge, and the traffic
-to plan for."""
+"""How a release is judged, brought out, sized, watched and reached: gate, rollout, autoscale, observability, edge,
+and the traffic to plan for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from infra.schema.section import NonNegative, Port, Positive, PositiveNumber, Section
+from infra.schema.section import LabelKey, LabelValue, NonNegative, Port, Positive, PositiveNumber, Section, Text
 
 
 class Gate(Section):
@@ -92,6 +92,37 @@ class Autoscale(Section):
         """Those that are scaled."""
         found = {tier: getattr(self, tier) for tier in ("prefill", "decode", "collocated", "render")}
         return {tier: bounds for tier, bounds in found.items() if bounds}
+
+
+class IdleProbe(Section):
+    """A CronJob that sends the live release a few transfers when nobody uses it, and judges them as the gate does."""
+
+    schedule: Text | None = None
+    """Cron's five fields in the cluster's time zone, such as `*/10 * * * *`; none: there is no idle probe."""
+    samples: Annotated[int, Field(ge=1, le=100)] = 3
+    """Transfers a pair and run."""
+    quiet_s: Annotated[int, Field(ge=1, le=300)] = 20
+    """Nobody uses the engines if no request came for so long."""
+    image: str | None = None
+    """In place of the router's image, whose Python it runs on."""
+
+
+class Observability(Section):
+    """What watches the live release: see docs/how-to/observe.md. Nothing of it is part of a release."""
+
+    pod_monitors: bool = False
+    """Make PodMonitors, by which the Prometheus operator scrapes every pod with metrics."""
+    rules: bool = False
+    """Make a PrometheusRule of recording rules and alerts, on the gate's own limit."""
+    dashboard: bool = False
+    """Make a ConfigMap with the Grafana dashboard, which the sidecar of Grafana's chart loads."""
+    idle_probe: IdleProbe = IdleProbe()
+    labels: dict[LabelKey, LabelValue] = {}
+    """On PodMonitors and rules, by which your Prometheus selects them, such as `release: kube-prometheus-stack`."""
+    scrape_interval_s: Annotated[int, Field(ge=1, le=60)] = 15
+    """How often each pod is asked for its metrics."""
+    queued_per_pod: PositiveNumber = 10.0
+    """More requests that wait for room, a pod, are alerted on."""
 
 
 class Edge(Section):

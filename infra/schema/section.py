@@ -14,6 +14,11 @@ PositiveNumber = Annotated[float, Field(gt=0, le=10**9, allow_inf_nan=False, str
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
 Quantity = Annotated[str, Field(pattern=r"^[1-9][0-9]*(Ki|Mi|Gi)$")]
 """Kubernetes' way to write bytes, such as `5120Mi`."""
+LabelValue = Annotated[str, Field(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$")]
+LabelKey = Annotated[
+    str, Field(pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
+]
+"""Of Kubernetes: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set."""
 Text = Annotated[str, Field(min_length=1)]
 
 

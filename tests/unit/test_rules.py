@@ -13,6 +13,7 @@ from tests.unit.plans import ROOT, changed, errors, found, make_plan, prod, stac
 from tests.unit.test_autoscaling import FAULTS as AUTOSCALE_FAULTS
 from tests.unit.test_encoder_rules import FAULTS as ENCODER_FAULTS
 from tests.unit.test_groups_rules import FAULTS as GROUP_FAULTS
+from tests.unit.test_observability_rules import FAULTS as OBSERVABILITY_FAULTS
 from tests.unit.test_rules_chat import FAULTS as CHAT_FAULTS
 from tests.unit.test_rules_connector import FAULTS as CONNECTOR_FAULTS
 from tests.unit.test_rules_network import FAULTS as NETWORK_FAULTS
@@ -197,6 +198,7 @@ def test_every_rule_has_a_test_that_breaks_it() -> None:
         *AUTOSCALE_FAULTS.values(),
         *CONNECTOR_FAULTS.values(),
         *GROUP_FAULTS.values(),
+        *OBSERVABILITY_FAULTS.values(),
     ]
     assert {rule.id for rule in rules()} == {rule for rule, _, _ in tables} | elsewhere
 

@@ -50,6 +50,12 @@ def test_the_local_stack_file_is_right() -> None:
         ("engine.parallel", {"tensor": 0}, "engine.parallel.tensor: found 0"),
         ("traffic", {"promptTokens": 8}, "traffic.outputTokens: missing"),
         ("platform.namespace", "Not_A_Name", "platform.namespace: found 'Not_A_Name'"),
+        ("observability.labels", {"team": "on call"}, "observability.labels.team: found 'on call'"),
+        (
+            "observability.idleProbe.shedule",
+            "@hourly",
+            "observability.idleProbe.shedule: no such setting; did you mean `schedule`?",
+        ),
     ],
 )
 def test_a_bad_setting_is_named_with_what_is_allowed(path: str, value: Any, message: str) -> None:
