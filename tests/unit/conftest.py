@@ -5,6 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no fault of what is tested.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 
 @pytest.fixture(autouse=True)

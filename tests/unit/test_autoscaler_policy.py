@@ -7,14 +7,13 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from components.autoscaler.history import Capacity, PodHistory, TierHistory
 from components.autoscaler.policy import Decision, Rules, TierView, decide, decide_alone, keep_ratio, reach
 from components.autoscaler.signals import DEFAULT_TARGETS, Page, Reading, read_signals
 
-UNHURRIED = settings(deadline=None)
 """The cores are shared: a slow example is no finding."""
 
 
@@ -70,7 +69,6 @@ def ratios(draw: st.DrawFn) -> tuple[float, float]:
     )
 
 
-@UNHURRIED
 @given(st.data())
 def test_bounds_always_hold(data: st.DataObject) -> None:
     prefill, decode = data.draw(bounds()), data.draw(bounds())
@@ -80,7 +78,6 @@ def test_bounds_always_hold(data: st.DataObject) -> None:
     assert decode.least <= made["decode"].wanted <= decode.most
 
 
-@UNHURRIED
 @given(st.data())
 def test_the_ratio_holds_whenever_some_reachable_sizes_keep_it(data: st.DataObject) -> None:
     prefill, decode, ratio = data.draw(bounds()), data.draw(bounds()), data.draw(ratios())
@@ -97,7 +94,6 @@ def test_the_ratio_holds_whenever_some_reachable_sizes_keep_it(data: st.DataObje
         assert kept(p, d)
 
 
-@UNHURRIED
 @given(st.data())
 def test_the_ratio_raises_the_tier_that_lags_where_it_can(data: st.DataObject) -> None:
     p, d, ratio = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 12)), data.draw(ratios())
@@ -131,7 +127,6 @@ def test_ratios_by_hand(
     assert keep_ratio(asked, ((1, most[0]), (1, most[1])), ratio) == got
 
 
-@UNHURRIED
 @given(st.data())
 def test_nothing_is_lowered_on_missing_data(data: st.DataObject) -> None:
     prefill, decode = data.draw(bounds()), data.draw(bounds())
@@ -140,7 +135,6 @@ def test_nothing_is_lowered_on_missing_data(data: st.DataObject) -> None:
     assert made.wanted >= made.current, "a pod is silent, or there is no signal at all"
 
 
-@UNHURRIED
 @given(st.data())
 def test_nothing_is_lowered_while_a_pod_lacks_one_of_the_signals(data: st.DataObject) -> None:
     rules = data.draw(bounds())
@@ -157,7 +151,6 @@ def test_a_silent_round_asks_for_what_there_is() -> None:
     assert decide_alone(quiet, Rules(1, 8)) == Decision(4, 4, 4, "silent_pods", "kv_usage")
 
 
-@UNHURRIED
 @given(st.data())
 def test_more_load_never_makes_any_tier_smaller(data: st.DataObject) -> None:
     prefill, decode, ratio = data.draw(bounds()), data.draw(bounds()), data.draw(ratios())
@@ -194,7 +187,6 @@ def run(load: list[float], start: int, rules: Rules, ratio_of: float = 1.0) -> l
     return sizes
 
 
-@UNHURRIED
 @given(st.floats(0, 30), st.integers(1, 20), st.floats(0.01, 100))
 def test_a_constant_load_is_settled_for_good_and_without_a_turn(load: float, start: int, target: float) -> None:
     sizes = run([load] * 300, start, Rules(1, 20), target)
@@ -204,7 +196,6 @@ def test_a_constant_load_is_settled_for_good_and_without_a_turn(load: float, sta
     assert sizes[-1] >= min(20, load / 1.1 - 1e-6), "enough, within the tolerance"
 
 
-@UNHURRIED
 @given(st.lists(st.floats(0.8, 1.2), min_size=100, max_size=100))
 def test_noise_around_a_load_does_not_make_it_flap(noise: list[float]) -> None:
     sizes = run([5 * share for share in noise], 5, Rules(1, 20))

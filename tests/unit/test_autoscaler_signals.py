@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 
@@ -16,7 +16,6 @@ from components.autoscaler.settings import Bounds, parse
 from components.autoscaler.signals import Page, Sample, quantile, read_page, read_signals
 
 REAL = (Path(__file__).parent / "scrapes" / "vllm-0.32-decode.prom").read_text()
-UNHURRIED = settings(deadline=None)
 """The cores are shared: a slow example is no finding."""
 ENGINES = """
 vllm:num_requests_running{engine="0"} 3.0
@@ -52,14 +51,12 @@ def test_a_page_without_figures_says_nothing(text: str) -> None:
     assert read_page(text).says_nothing
 
 
-@UNHURRIED
 @given(st.text())
 def test_no_page_breaks_the_reader(text: str) -> None:
     read_page(text)
     read_page(f"vllm:kv_cache_usage_perc{text}\nprocess_cpu_seconds_total {text}")
 
 
-@UNHURRIED
 @given(st.lists(st.floats(0.001, 9.9), min_size=1, max_size=50), st.sampled_from([0.5, 0.9, 0.99]))
 def test_a_quantile_lies_in_the_bucket_of_the_true_one(times: list[float], share: float) -> None:
     bounds = (0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 2.5, 10.0)
