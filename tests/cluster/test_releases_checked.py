@@ -27,7 +27,8 @@ LIMIT_MS = 200
 """The local stack's own: four engines share two cores, and TCP is all that there is."""
 BYTES = 8_388_608
 """Of 1,024 tokens: 8 layers x 4 heads x 64 x 2 (key, value) x 2 bytes a token."""
-MODEL_CONFIG = CHECKOUT / ".local/models/tiny-qwen3/config.json"
+MODEL = (f"--model-config={CHECKOUT}/.local/models/tiny-qwen3/config.json", "--dtype=bfloat16")
+"""The file names float32; the stack file's `engine.dtype` is another."""
 STARTED_LIMIT_S = 180
 
 
@@ -64,7 +65,7 @@ def by_pods(live: Deployment) -> list[str]:
 def test_it_passes_with_the_model_s_bytes_fresh_and_aged(
     live: Deployment, urls: list[str], record_property: Record
 ) -> None:
-    ran = check(*urls, f"--router={live.outputs()['endpoint']}", f"--model-config={MODEL_CONFIG}", "--json")
+    ran = check(*urls, f"--router={live.outputs()['endpoint']}", *MODEL, "--json")
     assert ran.code == 0, ran.out + ran.err
     said = ran.json
     assert (said["outcome"], said["basis"], said["connector"]) == ("pass", "geometry", "nixl")
@@ -81,7 +82,7 @@ def test_without_the_model_bytes_are_held_against_each_other(live: Deployment) -
 
 
 def test_a_limit_that_is_not_met_fails(urls: list[str]) -> None:
-    ran = check(*urls, "--limit-ms=0.01", "--age=off", f"--model-config={MODEL_CONFIG}")
+    ran = check(*urls, "--limit-ms=0.01", "--age=off", *MODEL)
     assert ran.code == 1 and "fail: slow-link" in ran.out, ran.out + ran.err
 
 
@@ -103,7 +104,7 @@ def test_the_decoder_s_log_is_judged_alone(live: Deployment) -> None:
 def test_a_watch_writes_for_prometheus_and_ages_once(urls: list[str], tmp_path: Path) -> None:
     text = tmp_path / "check.prom"
     watching = subprocess.Popen(
-        command(*urls, f"--model-config={MODEL_CONFIG}", "--watch=1", f"--prometheus-file={text}"),
+        command(*urls, *MODEL, "--watch=1", f"--prometheus-file={text}"),
         cwd=CHECKOUT, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert watching.stdout
@@ -156,7 +157,7 @@ def _started(cluster: Any, name: str) -> str:
 
 
 def test_a_decoder_without_its_connector_is_never_disaggregated(urls: list[str], plain_decoder: str) -> None:
-    ran = check(urls[0], f"--decode={plain_decoder}", "--age=off", f"--model-config={MODEL_CONFIG}", "--json")
+    ran = check(urls[0], f"--decode={plain_decoder}", "--age=off", *MODEL, "--json")
     assert (ran.code, ran.json["cause"]) == (1, "never-disaggregated"), ran.out + ran.err
 
 
@@ -164,7 +165,7 @@ def test_a_prefiller_that_ends_while_it_is_measured_fails_with_its_name(live: De
     """The last of this file: its successor takes a moment."""
     cluster, gone = cluster_of(live), pods_of(live, "prefill")[0]
     checking = subprocess.Popen(
-        command(*urls, "--samples=50", f"--model-config={MODEL_CONFIG}", "--json"),
+        command(*urls, "--samples=50", *MODEL, "--json"),
         cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
