@@ -66,7 +66,8 @@ def body_of(asked: argparse.Namespace) -> dict[str, Any]:
     """A prompt of its own for each request, so that no prefix is cached."""
     prompt = f"{time.perf_counter_ns()} ".ljust(asked.prompt_characters, "x")
     message = {"role": "user", "content": prompt}
-    return {"model": asked.model, "messages": [message], "max_tokens": asked.tokens, "stream": True}
+    body = {"model": asked.model, "messages": [message], "max_tokens": asked.tokens, "stream": True}
+    return body | {"ignore_eos": True}  # a tiny model of random weights may end at once, without any text
 
 
 async def series(once: Any, streams: int, count: int) -> list[Times]:
