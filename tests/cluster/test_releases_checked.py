@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import pytest
 
 from components.serving.labels import TIER_LABEL
 from tests.cluster.asking import Record, cluster_of, engine_url, pods_of
+from tests.unit.check_runs import Ran
 from tools.cache import CHECKOUT, cache
 from tools.deployment import Deployment
 from tools.localcluster.hybrid_model import granite_config
@@ -30,17 +30,6 @@ BYTES = 8_388_608
 MODEL = (f"--model-config={CHECKOUT}/.local/models/tiny-qwen3/config.json", "--dtype=bfloat16")
 """The file names float32; the stack file's `engine.dtype` is another."""
 STARTED_LIMIT_S = 180
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, Any]:
-        return json.loads(self.out)
 
 
 def command(*arguments: str) -> list[str]:
