@@ -70,10 +70,9 @@ def consumer(environment: dict[str, str], tmp_path_factory: pytest.TempPathFacto
     return Consumer.of(tmp_path_factory.mktemp("consumer") / "program", environment)
 
 
-@pytest.fixture
-def written(tmp_path: Path) -> dict[str, str]:
-    """Manifests as files: no cluster is needed."""
-    return {"kubernetes:renderYamlToDirectory": str(tmp_path)}
+def written(folder: Path) -> dict[str, str]:
+    """Manifests as files: no cluster is needed. A preview writes its own, under names of its own."""
+    return {"kubernetes:renderYamlToDirectory": str(folder)}
 
 
 def refused(finished: Any, *words: str) -> None:
@@ -84,24 +83,25 @@ def refused(finished: Any, *words: str) -> None:
 
 
 def manifest(folder: Path, kind: str) -> dict[str, Any]:
-    found = [yaml.safe_load(path.read_text()) for path in folder.rglob("*.yaml")]
-    return next(content for content in found if content["kind"] == kind)
+    read = [yaml.safe_load(path.read_text()) for path in folder.rglob("*.yaml")]
+    (found,) = (content for content in read if content["kind"] == kind)
+    return found
 
 
 def test_on_a_passed_release_it_deploys_a_client_of_the_live_one(
-    producer: Producer, consumer: Consumer, written: dict[str, str], tmp_path: Path
+    producer: Producer, consumer: Consumer, tmp_path: Path
 ) -> None:
     stack = producer.made("passed", (passed() | {"ca": "PEM"}, False))
-    assert "batch/v1:Job" in consumer.preview(stack, written).text
-    finished = consumer.up(stack, written)
+    assert "batch/v1:Job" in consumer.preview(stack, written(tmp_path / "preview")).text
+    finished = consumer.up(stack, written(tmp_path / "up"))
     assert finished.code == 0, finished.text
     assert (consumer.outputs()["release"], consumer.outputs()["kvTransferAgedMs"]) == ("r1", 30.25)
-    pod = manifest(tmp_path, "Job")["spec"]["template"]["spec"]
+    pod = manifest(tmp_path / "up", "Job")["spec"]["template"]["spec"]
     variables = {v["name"]: v["value"] for v in pod["containers"][0]["env"]}
     assert variables == {
         "LLM_ENDPOINT": "http://10.0.0.9", "LLM_MODEL": "tiny", "LLM_RELEASE": "r1", "SSL_CERT_FILE": "/etc/llm/ca.pem",
     }  # fmt: skip
-    files = manifest(tmp_path, "ConfigMap")
+    files = manifest(tmp_path / "up", "ConfigMap")
     assert files["metadata"]["name"] == pod["volumes"][0]["configMap"]["name"] and files["data"]["ca.pem"] == "PEM"
     assert pod["restartPolicy"] == "Never" and pod["securityContext"]["runAsNonRoot"] is True
     assert consumer.destroy().code == 0
@@ -147,11 +147,12 @@ def test_a_stack_that_is_not_there_is_refused_by_the_reader_and_not_the_engine(c
 
 
 def test_keys_are_asked_for_where_the_front_door_wants_them(
-    producer: Producer, consumer: Consumer, written: dict[str, str]
+    producer: Producer, consumer: Consumer, tmp_path: Path
 ) -> None:
     stack = producer.made("keys", (passed(secret="chat-keys"), False))
-    refused(consumer.preview(stack, written), "chat-client:apiKeySecret", "Secret chat-keys of namespace team")
-    finished = consumer.preview(stack, {**written, "chat-client:apiKeySecret": "ours"})
+    manifests = written(tmp_path)
+    refused(consumer.preview(stack, manifests), "chat-client:apiKeySecret", "Secret chat-keys of namespace team")
+    finished = consumer.preview(stack, {**manifests, "chat-client:apiKeySecret": "ours"})
     assert finished.code == 0 and "batch/v1:Job" in finished.text, finished.text
 
 
