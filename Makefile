@@ -56,7 +56,7 @@ demo-cannot-measure: up ## A candidate that can't be measured: inconclusive
 workflows: ## Check the workflow files, by actionlint (needs Go)
 	@go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
-.PHONY: check test test-unit test-engine test-cluster
+.PHONY: check test test-unit test-engine test-cluster test-nightly
 check: setup ## Format, lint and types
 	@$(PYTHON) -m ruff format --check . && $(PYTHON) -m ruff check . && $(PYTHON) -m pyright
 test-unit: setup ## Seconds, no engine, no cluster
@@ -65,7 +65,9 @@ test-engine: machine ## The real Pulumi engine
 	@$(PYTHON) -m tools.local build && $(PYTHON) -m pytest tests/engine $(ON_CORES)
 test-cluster: machine ## Real Kubernetes and real vLLM
 	@$(PYTHON) -m tools.local start && $(PYTHON) -m tools.local groups && $(PYTHON) -m pytest tests/cluster
-test: machine check ## All of them
+test-nightly: machine ## Each alert by its real fault, on real Kubernetes and real vLLM
+	@$(PYTHON) -m tools.local start && $(PYTHON) -m pytest tests/cluster -m nightly
+test: machine check ## All of them but the nightly ones
 	@$(PYTHON) -m pytest tests/unit $(ON_CORES)
 	@$(PYTHON) -m tools.local start && $(PYTHON) -m tools.local groups
 	@$(PYTHON) -m pytest tests/engine $(ON_CORES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -13,47 +12,14 @@ from components.observability.idle_job import NAME
 from components.observability.limits import AlertLimits
 from components.release.cluster import Cluster
 from tests.cluster.asking import cluster_of, engine_url
+from tests.cluster.idle_probing import JOB_LIMIT_S, observed, run_now
 from tests.engine.running_prometheus import alert, first, prometheus
-from tools.demo import note
 from tools.deployment import Deployment
 from tools.localcluster import link
 
-JOB = "idle-probe-now"
-JOB_LIMIT_S = 120
 LIMIT_MS = 200
 SLOW_MBIT_PER_S = 20
 """8.4 MB of KV cache take more than 3 s."""
-
-
-def observed(note_of_live: str) -> Any:
-    def change(settings: dict[str, Any]) -> None:
-        note(note_of_live)(settings)
-        settings["splitserve:observability"] = {
-            "dashboard": True,
-            "idleProbe": {"schedule": "0 3 * * *", "samples": 3, "quietS": 1},
-        }
-
-    return change
-
-
-def run_now(cluster: Cluster) -> tuple[bool, dict[str, Any]]:
-    """Run the CronJob's pod at once: (whether it ended with 0, its verdict)."""
-    [template] = [item.spec.job_template for item in cluster.batch.list_namespaced_cron_job(cluster.namespace).items]
-    body = cluster.batch.api_client.sanitize_for_serialization({"metadata": {"name": JOB}, "spec": template.spec})
-    cluster.batch.create_namespaced_job(cluster.namespace, body)
-    deadline = time.monotonic() + JOB_LIMIT_S
-    try:
-        while True:
-            status = cluster.batch.read_namespaced_job(JOB, cluster.namespace).status
-            if status.succeeded or status.failed:
-                break
-            assert time.monotonic() < deadline, status
-            time.sleep(1)
-        [pod] = cluster.select(f"batch.kubernetes.io/job-name={JOB}")
-        last = cluster.log(pod.name).splitlines()[-1]
-        return bool(status.succeeded), json.loads(last.removeprefix("VERDICT "))
-    finally:
-        cluster.batch.delete_namespaced_job(JOB, cluster.namespace, propagation_policy="Foreground")
 
 
 def ask_anew(outputs: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -23,18 +24,21 @@ from tools.cache import cache
 
 WAIT_S = 60
 """A busy machine starts Prometheus late; an alert that is pending has all but its waiting time."""
+UNREADABLE = (400, 422)
+"""https://prometheus.io/docs/prometheus/latest/querying/api/: bad parameters, an expression that can't be executed."""
 Ask = Callable[[str], list[dict[str, str]]]
 """From a query to the labels of what it finds now."""
 
 
 @contextmanager
-def prometheus(folder: Path, pods: list[dict[str, Any]], limits: AlertLimits) -> Iterator[Ask]:
+def prometheus(folder: Path, pods: list[dict[str, Any]], limits: AlertLimits, sooner: int = 1) -> Iterator[Ask]:
     """A Prometheus that scrapes these pods (as the API server writes them) each second, with every rule on `limits`;
-    its files lie in `folder`. Another list in its `targets.json` (pod_targets) is followed within seconds."""
+    its files lie in `folder`. Another list in its `targets.json` (pod_targets) is followed within seconds. Alerts wait
+    `sooner` times shorter than they would."""
     program = cache().prometheus / "prometheus"
     assert program.exists(), f"no {program}: run `make start` first"
     (folder / "targets.json").write_text(json.dumps(pod_targets(pods)))
-    (folder / "rules.yaml").write_text(yaml.safe_dump(rules_file(limits)))
+    (folder / "rules.yaml").write_text(yaml.safe_dump(hurried(rules_file(limits), sooner)))
     configuration = file_configuration("targets.json", 1) | {
         "global": {"evaluation_interval": "1s", "scrape_timeout": "1s"},
         "rule_files": ["rules.yaml"],
@@ -52,12 +56,30 @@ def prometheus(folder: Path, pods: list[dict[str, Any]], limits: AlertLimits) ->
             running.wait()
 
 
+def hurried(rules: dict[str, Any], sooner: int) -> dict[str, Any]:
+    """The rules with each alert's `for` divided."""
+    for group in rules["groups"]:
+        for rule in group["rules"]:
+            if "for" in rule:
+                rule["for"] = f"{seconds(rule['for']) // sooner}s"
+    return rules
+
+
+def seconds(duration: str) -> int:
+    """What `components.observability.limits.duration` wrote."""
+    return int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600}[duration[-1]]
+
+
 def asked(port: int, query: str) -> list[dict[str, str]]:
-    """The series of an instant query; none while Prometheus starts."""
+    """The series of an instant query; none while Prometheus starts. A query that it can't read fails the test."""
     url = f"http://127.0.0.1:{port}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
     try:
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=5) as answer:
             return [entry["metric"] for entry in json.load(answer)["data"]["result"]]
+    except urllib.error.HTTPError as error:
+        if error.code in UNREADABLE:
+            pytest.fail(f"{query}: {error.read().decode()}")
+        return []
     except OSError:
         return []
 
