@@ -25,7 +25,8 @@ _IN_NAMESPACE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("networking.k8s.io", "networkpolicies", _CHANGE),
     ("batch", "jobs", (*_CHANGE, "deletecollection")),
     # `watch` and `patch`: nobody may give the routers' or the autoscaler's Role a right that he has not himself.
-    ("", "pods", ("get", "list", "watch", "patch")),
+    # `delete`: the pods of a release that is taken back had no traffic, and need no time to drain.
+    ("", "pods", ("get", "list", "watch", "patch", "delete")),
     ("", "events", ("get", "list")),
     ("", "pods/log", ("get",)),
     ("", "pods/proxy", ("get",)),

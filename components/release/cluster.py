@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,8 @@ from components.serving.labels import MANAGED_BY, RELEASE_LABEL, TIER_LABEL, wor
 CALL_LIMIT_S = 20
 GROUPS = dict(zip(("group", "version"), API_VERSION.split("/"), strict=True)) | {"plural": "leaderworkersets"}
 FIELD_MANAGER = "splitserve-gate"
+SHORTEST_GRACE_S = 1
+"""With 0, Kubernetes forgets a pod whose containers may still run."""
 LAST_WORDS_LINES = 60
 WORDS_LINES = 20_000
 """An engine that has served for days has logged more than is worth reading."""
@@ -134,6 +137,19 @@ class Cluster:
         found = call(f"pods ({selector})", lambda: self.core.list_namespaced_pod(
             self.namespace, label_selector=selector, _request_timeout=CALL_LIMIT_S))  # fmt: skip
         return [_read_pod(p) for p in found.items if ending or p.metadata.deletion_timestamp is None]
+
+    def end_at_once(self, release_id: str) -> None:
+        """Cut short what the release's ending pods have left of their grace. One that may not be deleted, or is
+        gone by now, ends in its own time."""
+        selector = f"{RELEASE_LABEL}={release_id},{TIER_LABEL}"
+        found = call(f"pods ({selector})", lambda: self.core.list_namespaced_pod(
+            self.namespace, label_selector=selector, _request_timeout=CALL_LIMIT_S))  # fmt: skip
+        for pod in (p.metadata for p in found.items):
+            if pod.deletion_timestamp and (pod.deletion_grace_period_seconds or 0) > SHORTEST_GRACE_S:
+                with suppress(ApiException, HTTPError):
+                    self.core.delete_namespaced_pod(
+                        pod.name, self.namespace, grace_period_seconds=SHORTEST_GRACE_S, _request_timeout=CALL_LIMIT_S
+                    )
 
     def log(self, pod: str) -> str:
         return call(f"log of pod {pod}", lambda: self.core.read_namespaced_pod_log(

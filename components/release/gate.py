@@ -156,7 +156,7 @@ def _take_back(cluster: Cluster, release: Release, props: dict[str, Any]) -> dic
     engine_log(f"taking release {release.id} back")
     try:
         cluster.scale(release.id, dict.fromkeys(release.pods, 0), release.groups)
-        measure.wait_gone(cluster, release.id, GONE_LIMIT_S)
+        measure.wait_gone(cluster, release.id, GONE_LIMIT_S, unserved=True)
         if live:
             cluster.scale(live["id"], _counts(live["replicas"]), live["release"].get("groups") or ())
         if live and props["strategy"] == "swap":

@@ -88,10 +88,13 @@ def ended_since(cluster: Cluster, release_id: str, before: list[Pod]) -> list[st
     return ended
 
 
-def wait_gone(cluster: Cluster, release_id: str, limit_s: int) -> None:
-    """Wait until no pod of the release is left, ending ones included."""
+def wait_gone(cluster: Cluster, release_id: str, limit_s: int, *, unserved: bool = False) -> None:
+    """Wait until no pod of the release is left, ending ones included. `unserved`: it had no traffic, so that its pods
+    have nothing to finish and are ended at once."""
     deadline = time.monotonic() + limit_s
     while cluster.pods(release_id, ending=True):
+        if unserved:
+            cluster.end_at_once(release_id)
         if time.monotonic() > deadline:
             raise ClusterFault(f"pods of release {release_id} did not end within {limit_s} s")
         time.sleep(POLL_S)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from kubernetes.client.exceptions import ApiException
 
-from components.release.cluster import Pod
+from components.release.cluster import Cluster, Pod
 from components.release.measure import ProbeSettings, ended_since, probe_plan
 from components.release.pairs import MAX_PAIRS, cover
 from tests.unit.test_ledger import EXPECTATION
@@ -63,3 +66,34 @@ def test_the_plan_names_pods_by_address_and_asks_the_router() -> None:
     assert plan["pairs"][0][0] == {"name": "prefill-0", "url": "http://198.18.0.1:8000"}
     assert plan["router"] == "http://198.18.0.1:8080"
     assert plan["age"]["mode"] == "on"
+
+
+class EndingPods:
+    """An API server's list of pods, of which deleting one takes it off as soon as its grace is short."""
+
+    def __init__(self, **graces: int | None) -> None:
+        """Seconds of grace by name; None: the pod is not ending."""
+        self.graces = graces
+        self.deleted: list[tuple[str, int]] = []
+        self.core, self.namespace = self, "splitserve"
+
+    def list_namespaced_pod(self, _namespace: str, **_: Any) -> Any:
+        return SimpleNamespace(items=[self._pod(name, grace) for name, grace in self.graces.items()])
+
+    def _pod(self, name: str, grace: int | None) -> Any:
+        ending = None if grace is None else "2026-01-01T00:00:00Z"
+        return SimpleNamespace(metadata=SimpleNamespace(
+            name=name, deletion_timestamp=ending, deletion_grace_period_seconds=grace))  # fmt: skip
+
+    def delete_namespaced_pod(self, name: str, _namespace: str, grace_period_seconds: int, **_: Any) -> None:
+        if name == "forbidden":
+            raise ApiException(403)
+        self.deleted.append((name, grace_period_seconds))
+        self.graces[name] = grace_period_seconds
+
+
+def test_pods_without_traffic_need_no_grace_and_others_keep_theirs() -> None:
+    found = EndingPods(ending=60, forbidden=60, serving=None)
+    for _ in range(2):
+        Cluster.end_at_once(found, "r1")  # pyright: ignore[reportArgumentType]
+    assert found.deleted == [("ending", 1)], "once, and nothing that is not ending anyway"
