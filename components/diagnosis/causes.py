@@ -112,50 +112,55 @@ GATE = (
           "`gate.answerTokens`"),
 )  # fmt: skip
 
-CHECK = tuple(Cause(*fields, judge="check") for fields in (
-    ("part-arrived", "fail", "fewer tokens arrived than the prompt has; without the model's geometry",
-     "`pairs` of `splitserve check --json`", "give `--model-config`, and mend as for `wrong-bytes`"),
-    ("read-after-expiry", "fail", "by a log: transfers ended after their blocks had expired",
-     "`Releasing expired KV blocks` in the log", "`kv_lease_duration` in the connector's extra config, or fewer requests "
-     "a decoder"),
-    ("log-only", "pass", "by a log: transfers were fast and none failed; a log says nothing of requests that moved "
-     "nothing, of answers, or of wanted bytes"),
-    ("aged-unknown", "inconclusive", "the cache could not be aged, and without the model its aged time is not known",
-     "`basis` of `splitserve check --json`", "give `--model-config`, or more time: `--age 600`"),
-    ("bytes-inconsistent", "inconclusive", "bytes a token differ between two prompt lengths",
-     "`basis` of `splitserve check --json`", "give `--model-config`"),
-    ("bytes-unknown", "inconclusive", "the bytes could not be held against anything",
-     "`basis` of `splitserve check --json`", "give `--model-config`"),
-    ("no-connector-seen", "inconclusive", "no series of a transfer on either side, and nothing arrived: no connector, or "
-     "Mooncake's, whose log can be judged", "`/metrics` of both engines; their command lines",
-     "give both engines `--kv-transfer-config`; of Mooncake judge the prefiller's log by `--decode-log`"),
-    ("no-transfer-logged", "inconclusive", "no line of a transfer in the log",
-     "the log: `KV Transfer metrics`, every 10 s with traffic", "a longer log, or the other side's"),
-    ("several-pods", "inconclusive", "a URL answers from more than one process: another start time, counters that go "
-     "backwards or don't move with our requests", "what the URL is: a Service, a load balancer",
-     "give each engine's own URL"),
-    ("same-engine", "inconclusive", "two URLs are one engine", "the URLs", "one URL an engine"),
-    ("different-models", "inconclusive", "the URLs serve different models", "`/v1/models` of each", "the URLs of one "
-     "deployment"),
-    ("other-model", "inconclusive", "the engines don't serve what `--model` names", "`/v1/models`", "leave `--model` out"),
-    ("needs-key", "inconclusive", "401 or 403", "the engines' API key", "`--api-key-env`"),
-    ("no-answer", "inconclusive", "nothing in time", "whether the address can be reached from here",
-     "run it where the pods' network is, or forward ports; `--request-limit-s`"),
-    ("not-serving", "inconclusive", "an error of the server", "the engine's log", "what the log says"),
-    ("not-vllm", "inconclusive", "something else answers", "what listens at the URL", "the engine's own URL"),
-    ("not-a-router", "inconclusive", "what `--router` names is none", "what listens at the URL", "the router's URL"),
-    ("no-metrics", "inconclusive", "the engine exports no statistics", "`/metrics`", "take `--disable-log-stats` away"),
-    ("other-metrics", "inconclusive", "the engine's series have other names: another version", "`/metrics`",
-     "vLLM's version, and `--connector`"),
-    ("context-too-short", "inconclusive", "the prompt does not fit the model's length", "`/v1/models`: `max_model_len`",
-     "a shorter `--prompt-tokens`"),
-    ("took-too-long", "inconclusive", "`--limit-s` was over", "the message", "`--limit-s`, fewer `--samples`, `--age off`"),
-    ("no-pods", "inconclusive", "no pod has these labels", "`kubectl get pods -l`", "the selectors and the namespace"),
-    ("cluster", "inconclusive", "the cluster refused or does not answer", "the message", "rights and address"),
-    ("kubeconfig", "inconclusive", "the kubeconfig can't be used", "the message", "`--kubeconfig`, `--context`"),
-    ("usage", "inconclusive", "wrong arguments", "the message", "`splitserve check --help`"),
-    ("dtype", "inconclusive", "the KV cache's dtype is not known", "the message", "`--dtype`"),
-))  # fmt: skip
+
+def _of_check(name: str, outcome: Outcome, means: str, look: str = "", fix: str = "") -> Cause:
+    return Cause(name, outcome, means, look, fix, judge="check")
+
+
+CHECK = (
+    _of_check("part-arrived", "fail", "fewer tokens arrived than the prompt has; without the model's geometry",
+        "`pairs` of `splitserve check --json`", "give `--model-config`, and mend as for `wrong-bytes`"),
+    _of_check("read-after-expiry", "fail", "by a log: transfers ended after their blocks had expired",
+        "`Releasing expired KV blocks` in the log", "`kv_lease_duration` in the connector's extra config, or fewer requests "
+        "a decoder"),
+    _of_check("log-only", "pass", "by a log: transfers were fast and none failed; a log says nothing of requests that moved "
+        "nothing, of answers, or of wanted bytes"),
+    _of_check("aged-unknown", "inconclusive", "the cache could not be aged, and without the model its aged time is not known",
+        "`basis` of `splitserve check --json`", "give `--model-config`, or more time: `--age 600`"),
+    _of_check("bytes-inconsistent", "inconclusive", "bytes a token differ between two prompt lengths",
+        "`basis` of `splitserve check --json`", "give `--model-config`"),
+    _of_check("bytes-unknown", "inconclusive", "the bytes could not be held against anything",
+        "`basis` of `splitserve check --json`", "give `--model-config`"),
+    _of_check("no-connector-seen", "inconclusive", "no series of a transfer on either side, and nothing arrived: no connector, or "
+        "Mooncake's, whose log can be judged", "`/metrics` of both engines; their command lines",
+        "give both engines `--kv-transfer-config`; of Mooncake judge the prefiller's log by `--decode-log`"),
+    _of_check("no-transfer-logged", "inconclusive", "no line of a transfer in the log",
+        "the log: `KV Transfer metrics`, every 10 s with traffic", "a longer log, or the other side's"),
+    _of_check("several-pods", "inconclusive", "a URL answers from more than one process: another start time, counters that go "
+        "backwards or don't move with our requests", "what the URL is: a Service, a load balancer",
+        "give each engine's own URL"),
+    _of_check("same-engine", "inconclusive", "two URLs are one engine", "the URLs", "one URL an engine"),
+    _of_check("different-models", "inconclusive", "the URLs serve different models", "`/v1/models` of each", "the URLs of one "
+        "deployment"),
+    _of_check("other-model", "inconclusive", "the engines don't serve what `--model` names", "`/v1/models`", "leave `--model` out"),
+    _of_check("needs-key", "inconclusive", "401 or 403", "the engines' API key", "`--api-key-env`"),
+    _of_check("no-answer", "inconclusive", "nothing in time", "whether the address can be reached from here",
+        "run it where the pods' network is, or forward ports; `--request-limit-s`"),
+    _of_check("not-serving", "inconclusive", "an error of the server", "the engine's log", "what the log says"),
+    _of_check("not-vllm", "inconclusive", "something else answers", "what listens at the URL", "the engine's own URL"),
+    _of_check("not-a-router", "inconclusive", "what `--router` names is none", "what listens at the URL", "the router's URL"),
+    _of_check("no-metrics", "inconclusive", "the engine exports no statistics", "`/metrics`", "take `--disable-log-stats` away"),
+    _of_check("other-metrics", "inconclusive", "the engine's series have other names: another version", "`/metrics`",
+        "vLLM's version, and `--connector`"),
+    _of_check("context-too-short", "inconclusive", "the prompt does not fit the model's length", "`/v1/models`: `max_model_len`",
+        "a shorter `--prompt-tokens`"),
+    _of_check("took-too-long", "inconclusive", "`--limit-s` was over", "the message", "`--limit-s`, fewer `--samples`, `--age off`"),
+    _of_check("no-pods", "inconclusive", "no pod has these labels", "`kubectl get pods -l`", "the selectors and the namespace"),
+    _of_check("cluster", "inconclusive", "the cluster refused or does not answer", "the message", "rights and address"),
+    _of_check("kubeconfig", "inconclusive", "the kubeconfig can't be used", "the message", "`--kubeconfig`, `--context`"),
+    _of_check("usage", "inconclusive", "wrong arguments", "the message", "`splitserve check --help`"),
+    _of_check("dtype", "inconclusive", "the KV cache's dtype is not known", "the message", "`--dtype`"),
+)  # fmt: skip
 
 IDLE = (
     Cause("busy", "pass", "clients use the release: their own transfers are the samples", judge="idle probe"),

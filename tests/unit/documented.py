@@ -46,7 +46,9 @@ PROOFS: dict[str, Proof] = {
     "make demo-cannot-measure": ByTest(BAD, '"cannot-measure"'),
     "make down": Needs(CLUSTER),
     "make clean": Needs(CLUSTER),
-    "make up-aws-sim": ByTest("tests/cluster/test_aws_stand_in.py::test_other_nodes_are_built_beside_the_live_ones_and_take_over", "stack"),
+    "make up-aws-sim": ByTest(
+        "tests/cluster/test_aws_stand_in.py::test_other_nodes_are_built_beside_the_live_ones_and_take_over", "stack"
+    ),
     'eval "$(make -s env)"': ByTest("tests/cluster/conftest.py::deployment", "full_environment(cache())"),
     "pulumi preview --stack local --policy-pack policies": ByTest(
         f"{RELEASES}test_a_preview_with_the_policy_pack_finds_nothing_to_change_or_to_object_to", "--policy-pack"
@@ -60,7 +62,8 @@ PROOFS: dict[str, Proof] = {
     "endpoint=$(pulumi stack output endpoint --stack local)": StandIn(),
     "curl": StandIn(),
     "splitserve check": ByTest(
-        "tests/cluster/test_releases_checked.py::test_without_the_model_bytes_are_held_against_each_other", "by_pods(live)"
+        "tests/cluster/test_releases_checked.py::test_without_the_model_bytes_are_held_against_each_other",
+        "by_pods(live)",
     ),
     "git checkout stacks/Pulumi.local.yaml": Needs("a checkout that somebody changed"),
 }

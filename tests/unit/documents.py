@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import pairwise
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -58,14 +58,16 @@ def codes(page: str) -> list[str]:
 
 
 def fences(page: str) -> list[Fence]:
-    return [Fence(token.info, token.content, (token.map or [0])[0] + 1) for token in _tokens(page) if token.type == "fence"]
+    return [
+        Fence(token.info, token.content, (token.map or [0])[0] + 1) for token in _tokens(page) if token.type == "fence"
+    ]
 
 
 def anchors(page: str) -> set[str]:
     """GitHub's: lower case, no punctuation, hyphens for spaces, a number where one comes again."""
     found: set[str] = set()
     tokens = _tokens(page)
-    for heading, inside in zip(tokens, tokens[1:], strict=False):
+    for heading, inside in pairwise(tokens):
         if heading.type != "heading_open":
             continue
         words = "".join(part.content for part in inside.children or () if part.type in ("text", "code_inline"))

@@ -141,10 +141,17 @@ def test_every_setting_that_is_named_is_one(page: str) -> None:
 
 def test_a_setting_that_is_none_would_be_found() -> None:
     assert is_setting("gate.limitMs") and is_setting("platform.aws.nodeGroups.*.capacity")
-    assert not is_setting("gate.limitS") and not is_setting("engine.parallel.tensors") and not is_setting("gate.limitMs.x")
+    assert (
+        not is_setting("gate.limitS") and not is_setting("engine.parallel.tensors") and not is_setting("gate.limitMs.x")
+    )
 
 
-BLOCKS = [(page, fence) for page in PAGES for fence in fences(page) if "splitserve:" in fence.content and fence.language == "yaml"]
+BLOCKS = [
+    (page, fence)
+    for page in PAGES
+    for fence in fences(page)
+    if "splitserve:" in fence.content and fence.language == "yaml"
+]
 
 
 @pytest.mark.parametrize(("page", "fence"), BLOCKS, ids=[f"{page}:{fence.line}" for page, fence in BLOCKS])

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
+import yaml
 
 from components.hardware import catalogue as catalogue_file
 from components.hardware.catalogue import UnknownInstance, catalogue, instance
 from components.hardware.interfaces import layout
-from components.release.ledger import Ledger, Quarantined, advance, plan_update
-from components.release.release import Release
+from components.release.ledger import Ledger, Quarantined, plan_update
 from components.serving.connectors import table
 from components.serving.connectors.chosen import Chosen
 from components.serving.connectors.environment import connector_environment, port_numbers
@@ -23,7 +24,7 @@ from infra.rules.all_rules import check
 from tests.unit.documents import fences
 from tests.unit.plans import changed, make_plan, prod, stack_values
 from tests.unit.test_connectors import serving
-from tests.unit.test_ledger import release, verdict
+from tests.unit.test_ledger import FAIL, GATE, PASS, after, live_id, release
 
 TYPE = "p9.48xlarge"
 
@@ -62,7 +63,8 @@ def test_an_instance_type_that_is_added_as_the_page_says_can_be_planned_with(ent
         ("engine.resources.extended", {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 16}),
     )  # fmt: skip
     assert [str(finding) for finding in check(plan) if finding.severity == "error"] == []
-    assert plan.expected and plan.expected.aged_ms < 25, "half of what p5.48xlarge needs"
+    expected = plan.expected(8192)
+    assert expected and expected.fresh_ms < 8, "twice as fast as p5.48xlarge"
 
 
 def test_without_the_entry_it_is_unknown() -> None:
@@ -95,17 +97,13 @@ def test_a_connector_that_is_added_as_the_page_says_is_rendered_and_measured(exa
 
 
 def test_its_variables_reach_the_pods(example: ConnectorProfile) -> None:
-    import dataclasses
-
-    plan = dataclasses.replace(serving(), connector=example.name, connector_parts=None)
+    plan = replace(serving(), connector=example.name, connector_parts=None)
     variables = {one["name"]: one for one in connector_environment(plan, "prefill")}
     assert variables["EXAMPLE_PORT"]["value"] == str(plan.tiers["prefill"].engine.side_channel_port)
     assert variables["EXAMPLE_HOST"]["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
 
 
 def test_a_class_of_ones_own_needs_no_code_and_passes_only_if_it_may() -> None:
-    import yaml
-
     blocks = [fence.content for fence in fences("docs/how-to/add-a-connector.md") if fence.language == "yaml"]
     settings = {key.removeprefix("splitserve:"): value for key, value in yaml.safe_load(blocks[0]).items()}
     changes = [(f"{section}.{key}", value) for section, values in settings.items() for key, value in values.items()]
@@ -116,27 +114,18 @@ def test_a_class_of_ones_own_needs_no_code_and_passes_only_if_it_may() -> None:
     assert "connector-measured" in {finding.rule for finding in check(plan) if finding.severity == "error"}
 
 
-def deployed(ledger: Ledger, one: Release, outcome: str = "pass", retry: int = 0) -> Ledger:
-    """The ledger after a `pulumi up` of a release whose gate ended so."""
-    return advance(ledger, plan_update(ledger, one, retry), verdict(outcome), {"retry": retry})
-
-
 def test_the_earlier_settings_are_a_candidate_again_and_live_once_they_pass() -> None:
-    good, bad = release("good"), release("bad")
-    ledger = deployed(deployed(Ledger(), good), bad)
-    assert ledger.live and ledger.live.release.id == bad.id
-    plan = plan_update(ledger, good, 0)
-    assert plan.candidate == good and plan.live == ledger.live, "measured beside the live one"
-    after = deployed(ledger, good)
-    assert after.live and after.live.release.id == good.id
-    assert [entry["id"] for entry in after.history] == [good.id, bad.id, good.id]
-    failed = deployed(ledger, good, "fail")
-    assert failed.live and failed.live.release.id == bad.id, "the live one keeps the traffic"
+    ledger = after(after(Ledger(), "good", PASS), "bad", PASS)
+    assert live_id(ledger) == "bad"
+    plan = plan_update(ledger, release("good"), GATE["retry"])
+    assert plan.candidate == release("good") and plan.live == ledger.live, "measured beside the live one"
+    back = after(ledger, "good", PASS)
+    assert live_id(back) == "good" and [entry["id"] for entry in back.history] == ["good", "bad", "good"]
+    assert live_id(after(ledger, "good", FAIL)) == "bad", "the live one keeps the traffic"
 
 
 def test_a_quarantined_release_is_measured_again_by_one_retry_more() -> None:
-    good, slow = release("good"), release("slow")
-    ledger = deployed(deployed(deployed(Ledger(), good), slow, "fail"), good)
-    with pytest.raises(Quarantined, match=r"set gate.retry to 1"):
-        plan_update(ledger, slow, 0)
-    assert plan_update(ledger, slow, 1).candidate == slow
+    ledger = after(after(after(Ledger(), "good", PASS), "slow", FAIL), "good", PASS)
+    with pytest.raises(Quarantined, match=r"set gate\.retry to 1"):
+        plan_update(ledger, release("slow"), 0)
+    assert plan_update(ledger, release("slow"), 1).candidate == release("slow")

@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 
 from tests.unit.documents import anchors, codes, links, pages
 from tests.unit.plans import ROOT
+from tools.site_links import for_site
 
 PAGES = pages()
 HOME = re.compile(r"(docs|tests|components|tools|infra|stacks|examples|policies|benchmarks|splitserve)/[\w./-]+[\w]")
@@ -73,3 +74,25 @@ def test_every_page_of_a_folder_is_in_its_index() -> None:
         index = f"docs/{folder}/index.md"
         listed = {Path(link).name for link in links(index)}
         assert {file.name for file in (ROOT / f"docs/{folder}").iterdir()} - {"index.md"} == listed
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "wanted"),
+    [
+        ("README.md", "[a](docs/tutorial.md)", "[a](tutorial.md)"),
+        ("README.md", "![a](docs/images/overview.svg)", "![a](images/overview.svg)"),
+        ("README.md", "[a](LICENSE)", "a"),
+        ("docs/how-to/a.md", "[a](../reference/rules.md#x)", "[a](../reference/rules.md#x)"),
+        ("docs/how-to/a.md", "[a](../../README.md)", "[a](../index.md)"),
+        ("docs/how-to/a.md", "[a](../../examples/consumer)", "a"),
+        ("docs/how-to/a.md", "[a](https://example.com/x.md), [b](#c)", "[a](https://example.com/x.md), [b](#c)"),
+    ],
+)
+def test_links_are_rewritten_for_the_site(source: str, text: str, wanted: str) -> None:
+    assert for_site(text, source) == wanted
+
+
+def test_the_site_s_menu_has_every_page() -> None:
+    menu = set(re.findall(r"[\w/.-]+\.md", (ROOT / "mkdocs.yml").read_text().split("nav:")[-1]))
+    below = {page.removeprefix("docs/") for page in PAGES if page.startswith("docs/")}
+    assert menu == below | {"index.md", "changelog.md"}

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from typer.testing import CliRunner
 
 from infra.cli import app
 from infra.report import refusal
-from tests.unit.documented import PROOFS, Needs, Run, StandIn, ByTest, is_planning, proof_of
+from tests.unit.documented import PROOFS, ByTest, Needs, Run, StandIn, is_planning, proof_of
 from tests.unit.documents import commands, fences, pages, shell_lines
 from tests.unit.plans import ROOT, changed, errors, make_plan, stack_values
 
@@ -80,7 +81,7 @@ def test_shown_output_is_what_comes_out() -> None:
     shown = 0
     for page in pages():
         blocks = fences(page)
-        for before, after in zip(blocks, blocks[1:], strict=False):
+        for before, after in pairwise(blocks):
             if before.language != "sh" or after.language != "text":
                 continue
             line = " ".join(before.content.strip().splitlines()[-1].split("#")[0].split())
@@ -124,7 +125,7 @@ class Endpoint(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-    def log_message(self, *_: object) -> None: ...
+    def log_message(self, format: str, *args: object) -> None: ...
 
 
 @pytest.fixture
@@ -180,7 +181,9 @@ def test_the_tutorial_s_change_is_a_plan_without_a_fault() -> None:
     engine: dict[str, Any] = change["splitserve:engine"]
     local = stack_values("local")
     cache = local["engine"]["blockSize"] * local["engine"]["gpuBlocks"]
-    assert engine["blockSize"] * engine["gpuBlocks"] == cache and engine["blockSize"] == 2 * local["engine"]["blockSize"]
+    assert (
+        engine["blockSize"] * engine["gpuBlocks"] == cache and engine["blockSize"] == 2 * local["engine"]["blockSize"]
+    )
     changes = [(f"engine.{key}", value) for key, value in engine.items()]
     assert errors(make_plan(changed(local, *changes), "qwen3-0.6b")) == []
     breaking = ("decode.extraArgs", broken["splitserve:decode"]["extraArgs"])
