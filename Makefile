@@ -55,7 +55,7 @@ demo-cannot-measure: up ## A candidate that can't be measured: inconclusive
 .PHONY: docs pages
 docs: setup ## The documentation as a site, in .local/site; a warning fails it
 	@VIRTUAL_ENV=$(CURDIR)/.venv UV_LINK_MODE=copy .venv/bin/uv sync --quiet --frozen --inexact --group docs
-	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet --clean && echo "site: .local/site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --clean && echo "site: .local/site/index.html"
 pages: setup ## Write the pages that are made from code, and the picture
 	@$(PYTHON) -m tools.pages && $(PYTHON) -m tools.picture
 
