@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -14,16 +15,19 @@ from markdown_it.token import Token
 
 from tests.unit.plans import ROOT
 
-HIDDEN = re.compile(r"(^|/)(\.(?!github)[^/]*|node_modules)/")
 SEPARATORS = {"|", "||", "&&", ";", "(", ")", "&"}
 REDIRECTIONS = {">", ">>", "<", "2>"}
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
-def pages() -> list[str]:
-    """Every Markdown file of the repository, from its root."""
-    found = (str(path.relative_to(ROOT)) for path in ROOT.rglob("*.md"))
-    return sorted(name for name in found if not HIDDEN.search(name))
+@functools.cache
+def pages() -> tuple[str, ...]:
+    """Every Markdown file of the repository, from its root; hidden folders are tools' and caches'."""
+    found: list[str] = []
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [name for name in folders if not name.startswith(".") and name != "node_modules"]
+        found += [os.path.relpath(os.path.join(folder, name), ROOT) for name in files if name.endswith(".md")]
+    return tuple(sorted(found))
 
 
 @dataclass(frozen=True)

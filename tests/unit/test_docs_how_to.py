@@ -114,6 +114,19 @@ def test_a_class_of_ones_own_needs_no_code_and_passes_only_if_it_may() -> None:
     assert "connector-measured" in {finding.rule for finding in check(plan) if finding.severity == "error"}
 
 
+@pytest.mark.parametrize(
+    ("page", "number"), [("use-your-own-cluster", 0), ("use-your-own-cluster", 1), ("use-an-infiniband-cluster", 0)]
+)
+def test_the_pages_on_clusters_of_ones_own_show_plans_without_a_fault(page: str, number: int) -> None:
+    """Image and model, where a block leaves them out, are the InfiniBand example's."""
+    block = [fence.content for fence in fences(f"docs/how-to/{page}.md") if fence.language == "yaml"][number]
+    config = yaml.safe_load(block.replace("…", "0" * 64))["config"]
+    example = {key: stack_values("onprem")[key] for key in ("image", "model")}
+    values = example | {key.removeprefix("splitserve:"): value for key, value in config.items()}
+    plan = make_plan(values, "qwen3-0.6b" if "splitserve:model" in config else "qwen3-32b")
+    assert [str(finding) for finding in check(plan) if finding.severity == "error"] == []
+
+
 def test_the_earlier_settings_are_a_candidate_again_and_live_once_they_pass() -> None:
     ledger = after(after(Ledger(), "good", PASS), "bad", PASS)
     assert live_id(ledger) == "bad"

@@ -110,6 +110,16 @@ def test_readme_states_what_stacks_cost() -> None:
         assert "table of 2026-07-20" in printed
 
 
+def test_what_readme_calls_validated_names_its_test_or_measurement() -> None:
+    table = (ROOT / "README.md").read_text().split("## What works")[1].split("## ")[0]
+    rows = [line for line in table.splitlines() if line.startswith("|")][2:]
+    for row in rows:
+        named = re.findall(r"`(tests/[\w/]+\.py)`|\((docs/measurements/[\w-]+\.md)\)", row)
+        assert named or "not validated" in row, row
+        assert all((ROOT / (test or measured)).exists() for test, measured in named), row
+    assert len(rows) > 4
+
+
 class Endpoint(BaseHTTPRequestHandler):
     """Answers one chat completion as OpenAI's API does."""
 
