@@ -15,7 +15,6 @@ from markdown_it.token import Token
 
 from tests.unit.plans import ROOT
 
-SEPARATORS = {"|", "||", "&&", ";", "(", ")", "&"}
 REDIRECTIONS = {">", ">>", "<", "2>"}
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
