@@ -52,6 +52,13 @@ demo-never-ready: up ## A candidate that never gets ready
 demo-cannot-measure: up ## A candidate that can't be measured: inconclusive
 	@$(PYTHON) -m tools.demo cannot-measure $(DEMO_FLAGS)
 
+.PHONY: docs pages
+docs: setup ## The documentation as a site, in .local/site; a warning fails it
+	@VIRTUAL_ENV=$(CURDIR)/.venv UV_LINK_MODE=copy .venv/bin/uv sync --quiet --frozen --inexact --group docs
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --clean && echo "site: .local/site/index.html"
+pages: setup ## Write the pages that are made from code, and the picture
+	@$(PYTHON) -m tools.pages && $(PYTHON) -m tools.picture
+
 .PHONY: workflows
 workflows: ## Check the workflow files, by actionlint (needs Go)
 	@go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12

@@ -154,7 +154,7 @@ SIGNATURES = (
     Signature(
         "not-tolerated", "had untolerated taint",
         "the nodes that would fit have a taint that the pods don't tolerate",
-        "add it to the tier's `tolerations`, or remove the taint",
+        "remove the taint, or lead the pods to other nodes by `platform.nodeSelector`",
         NOT_STARTED, "kubernetes 1.34 pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go",
     ),
 )  # fmt: skip
