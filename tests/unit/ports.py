@@ -10,7 +10,9 @@ import socket
 # nobody else takes a port between its choice and its use.
 _FIRST, _EACH = 18000, 3500
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_candidates = itertools.cycle(range(_FIRST + _WORKER * _EACH, _FIRST + (_WORKER + 1) * _EACH))
+_BEGIN = os.getpid() * 37 % _EACH
+"""Two runs of tests on one machine begin elsewhere."""
+_candidates = itertools.cycle(_FIRST + _WORKER * _EACH + (_BEGIN + offset) % _EACH for offset in range(_EACH))
 
 
 def free_port() -> int:
