@@ -69,6 +69,8 @@ class Pod:
     """How its container ended last, if it ever did: "exit code 137 (OOMKilled)"."""
     uid: str = ""
     """Another pod of the same name has another."""
+    ending: bool = False
+    """Whether it is being deleted."""
 
 
 class Cluster:
@@ -134,6 +136,12 @@ class Cluster:
         found = call(f"pods ({selector})", lambda: self.core.list_namespaced_pod(
             self.namespace, label_selector=selector, _request_timeout=CALL_LIMIT_S))  # fmt: skip
         return [_read_pod(p) for p in found.items if ending or p.metadata.deletion_timestamp is None]
+
+    def pod(self, name: str) -> Pod | None:
+        """One pod, also while it is being deleted; None where there is none. Needs the right to list alone."""
+        found = call(f"pod {name}", lambda: self.core.list_namespaced_pod(
+            self.namespace, field_selector=f"metadata.name={name}", _request_timeout=CALL_LIMIT_S))  # fmt: skip
+        return next(map(_read_pod, found.items), None)
 
     def log(self, pod: str) -> str:
         return call(f"log of pod {pod}", lambda: self.core.read_namespaced_pod_log(
@@ -262,6 +270,7 @@ def _read_pod(pod: Any) -> Pod:
         restarts=sum(status.restart_count for status in statuses),
         last_end=next((end for end in map(_last_end, statuses) if end), None),
         uid=pod.metadata.uid or "",
+        ending=pod.metadata.deletion_timestamp is not None,
     )
 
 

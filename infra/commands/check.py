@@ -180,8 +180,6 @@ class Output:
 
 
 Act = Callable[[], Result]
-Words = Callable[[], dict[str, str]]
-"""The logs of the engines' pods by name, as far as they can be read."""
 
 
 def _act(where: Where, settings: Settings, key: str, faults: Faults) -> Act | None:
@@ -203,7 +201,7 @@ def _act(where: Where, settings: Settings, key: str, faults: Faults) -> Act | No
             faults.found(option, "no URL", "at least one: a transfer goes from one engine to another")
     named = [*(("--prefill", t.url) for t in prefill), *(("--decode", t.url) for t in decode)]
     distinct([*named, *([("--router", router)] if router else [])], faults)
-    return _remembering(lambda: Deployment(prefill, decode, router), settings, key)
+    return _remembering(Deployment(prefill, decode, router), settings, key)
 
 
 def _act_on_pods(where: Where, settings: Settings, key: str, faults: Faults) -> Act:
@@ -215,36 +213,34 @@ def _act_on_pods(where: Where, settings: Settings, key: str, faults: Faults) -> 
             faults.found(option, "nothing", "it beside the other options for pods")
     if where.pod_logs:
         return lambda: _judge_pod_logs(pods, settings.limit_ms)
-
-    def deployment() -> Deployment:
-        from components.check.pods import Selectors, find
-
-        found = find(pods.connect(), Selectors(pods.prefill or "", pods.decode or "", pods.port))
-        return Deployment(*found, router)
-
-    def words() -> dict[str, str]:
-        from components.check.pods import words as words_of
-
-        return words_of(pods.connect(), [pods.prefill or "", pods.decode or ""])
-
-    return _remembering(deployment, settings, key, words)
+    return _remembering_pods(pods, router, settings, key)
 
 
-def _remembering(deployment: Callable[[], Deployment], settings: Settings, key: str, words: Words | None = None) -> Act:
-    """Check again and again. `words` reads the logs of pods, where the engines are some."""
+def _remembering_pods(pods: Pods, router: str | None, settings: Settings, key: str) -> Act:
+    """Check again and again what the selectors find, and ask Kubernetes about what was no pass."""
     memory = Memory()
 
     def act() -> Result:
-        result = check_once(Client(settings.request_limit_s, key), deployment(), settings, memory)
-        if words is None:
+        from components.check.fate import with_fates
+        from components.check.pods import Selectors, find, words
+
+        cluster = pods.connect()
+        found = find(cluster, Selectors(pods.prefill or "", pods.decode or "", pods.port))
+        deployment = Deployment(found.prefill, found.decode, router)
+        result = check_once(Client(settings.request_limit_s, key), deployment, settings, memory)
+        if result.outcome == "pass":
             return result
-        if result.faults and all(fault.kind == "no-answer" for fault in result.faults):
-            result = unmeasured([*result.faults, Fault("no-answer", (
-                "no pod can be reached by its IP: run the check where the cluster's pod network is, or forward ports "
-                "(kubectl port-forward) and give --prefill and --decode URLs"))], settings.limit_ms)  # fmt: skip
-        return result if result.outcome == "pass" else replace(result, clues=diagnose(result.cause, words()))
+        result = with_fates(cluster, found.pods, result)
+        texts = words(cluster, [pods.prefill or "", pods.decode or ""])
+        return replace(result, clues=diagnose(result.cause, texts))
 
     return act
+
+
+def _remembering(deployment: Deployment, settings: Settings, key: str) -> Act:
+    """Check again and again."""
+    memory = Memory()
+    return lambda: check_once(Client(settings.request_limit_s, key), deployment, settings, memory)
 
 
 def _router(url: str | None, faults: Faults) -> str | None:
