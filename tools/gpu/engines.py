@@ -1,0 +1,179 @@
+"""vLLM engines as plain processes on one machine with GPUs: what the tests and benchmarks there measure.
+
+Nothing here imports vLLM or torch. An engine is started by its command line, writes its log to a file, and is ended by
+its own process group, whatever it has started itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from components.serving.connectors.profiles import PROFILES
+from components.serving.spec import EngineTier
+
+SERVE = ("-m", "vllm.entrypoints.cli.main", "serve")
+HOST = "127.0.0.1"
+READY_LIMIT_S = 240
+"""They were ready after about 85 s."""
+END_LIMIT_S = 20
+SAID = {"UCX_LOG_LEVEL": "info", "UCX_PROTO_INFO": "y", "NIXL_LOG_LEVEL": "info"}
+"""Which transport moves the blocks then stands in the log."""
+NO_PEER_ACCESS = {"UCX_TLS": "tcp,cuda_copy,self"}
+"""As on a machine whose GPUs can't reach each other."""
+NUMBER = {"prefill": 0, "decode": 1}
+
+
+class NotReady(Exception):
+    """An engine that ended or took too long; the message ends in its last lines."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One engine. `gpu` is the one that it computes on; both are visible to it, as cuda_ipc wants it.
+
+    `connector` None: it runs without one. `blocks_of` tokens make `cache_tokens`.
+    """
+
+    tier: EngineTier
+    model: Path
+    gpu: int
+    port: int
+    connector: str | None = "nixl"
+    options: dict[str, Any] = field(default_factory=dict)
+    block_size: int = 128
+    cache_tokens: int = 81_920
+    max_model_len: int = 16_640
+    environment: dict[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+    gpus: int = 2
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    def command(self) -> list[str]:
+        """The command line without the interpreter."""
+        blocks = -(-self.cache_tokens // self.block_size) + 1  # one is vLLM's own
+        made = {
+            "--host": HOST, "--port": self.port, "--served-model-name": "model", "--load-format": "dummy",
+            "--attention-backend": "FLASH_ATTN", "--block-size": self.block_size, "--num-gpu-blocks-override": blocks,
+            "--max-model-len": self.max_model_len,
+        }  # fmt: skip
+        words = [*SERVE, str(self.model), *(str(word) for pair in made.items() for word in pair), "--enforce-eager"]
+        if self.connector:
+            words += ["--kv-transfer-config", json.dumps(self.transfer_config())]
+        return [*words, *self.arguments]
+
+    def transfer_config(self) -> dict[str, Any]:
+        assert self.connector
+        profile = PROFILES[self.connector]
+        config: dict[str, Any] = {"kv_connector": profile.vllm_class, "kv_role": profile.roles[self.tier]}
+        return config | ({"kv_connector_extra_config": self.options} if self.options else {})
+
+    def variables(self) -> dict[str, str]:
+        order = [self.gpu, *(gpu for gpu in range(self.gpus) if gpu != self.gpu)]
+        return {
+            "CUDA_VISIBLE_DEVICES": ",".join(map(str, order)),
+            "VLLM_NIXL_SIDE_CHANNEL_HOST": HOST,
+            "VLLM_NIXL_SIDE_CHANNEL_PORT": str(self.port + 1000),
+            **SAID,
+            **self.environment,
+        }
+
+
+class Engine:
+    """A running engine."""
+
+    def __init__(self, spec: Spec, folder: Path, python: str = sys.executable) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.spec, self.log = spec, folder / f"{spec.tier}-{spec.port}.log"
+        with self.log.open("wb") as out:
+            self.process = subprocess.Popen(
+                [python, *spec.command()], stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                env={**os.environ, **spec.variables()}, start_new_session=True,
+            )  # fmt: skip
+        self.started = time.monotonic()
+
+    @property
+    def url(self) -> str:
+        return self.spec.url
+
+    def wait_ready(self, limit_s: float = READY_LIMIT_S) -> float:
+        """Seconds from its start until it serves. Raises NotReady."""
+        while not _answers(f"{self.url}/v1/models"):
+            if self.process.poll() is not None:
+                raise NotReady(f"{self.log.name} ended with exit code {self.process.returncode}:\n{self.tail()}")
+            if time.monotonic() - self.started > limit_s:
+                raise NotReady(f"{self.log.name} was not ready within {limit_s:g} s:\n{self.tail()}")
+            time.sleep(0.5)
+        return time.monotonic() - self.started
+
+    def tail(self, lines: int = 25) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def kill(self) -> None:
+        """At once, with everything that it started."""
+        self._signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        self._signal(signal.SIGTERM)
+        try:
+            self.process.wait(END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            pass
+        self.kill()
+
+    def _signal(self, number: int) -> None:
+        try:
+            os.killpg(self.process.pid, number)
+        except ProcessLookupError:
+            pass
+
+
+@contextmanager
+def serving(specs: Sequence[Spec], folder: Path, python: str = sys.executable) -> Iterator[list[Engine]]:
+    """Engines that are ready, ended at the end; all of them start at once. Raises NotReady."""
+    engines: list[Engine] = []
+    try:
+        engines += [Engine(spec, folder, python) for spec in specs]
+        for engine in engines:
+            engine.wait_ready()
+        yield engines
+    finally:
+        for engine in engines:
+            engine.stop()
+
+
+def pair(model: Path, port: int = 8100, **changed: Any) -> list[Spec]:
+    """A prefill and a decode engine, each on a GPU of its own; `changed` of both."""
+    return [Spec(tier, model, NUMBER[tier], port + NUMBER[tier], **changed) for tier in ("prefill", "decode")]
+
+
+def gpus() -> int:
+    """How many GPUs this machine has, by its driver's own tool; 0 without one."""
+    try:
+        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    return sum(line.startswith("GPU ") for line in done.stdout.splitlines()) if done.returncode == 0 else 0
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as response:
+            return response.status == 200
+    except (OSError, urllib.error.URLError):
+        return False
