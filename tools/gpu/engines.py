@@ -15,11 +15,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from components.hardware.read_geometry import read_geometry
 from components.serving.connectors.profiles import PROFILES
 from components.serving.spec import EngineTier
 
@@ -32,6 +33,8 @@ SAID = {"UCX_LOG_LEVEL": "info", "UCX_PROTO_INFO": "y", "NIXL_LOG_LEVEL": "info"
 """Which transport moves the blocks then stands in the log."""
 NO_PEER_ACCESS = {"UCX_TLS": "tcp,cuda_copy,self"}
 """As on a machine whose GPUs can't reach each other."""
+SHARE_AT_LEAST = 0.05
+"""Of a GPU's memory must be free when an engine starts; what it takes follows from its model and cache."""
 NUMBER = {"prefill": 0, "decode": 1}
 
 
@@ -57,6 +60,8 @@ class Spec:
     max_model_len: int = 16_640
     environment: dict[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
+    role: str | None = None
+    """Where it is not the tier's own."""
     gpus: int = 2
 
     @property
@@ -69,17 +74,24 @@ class Spec:
         made = {
             "--host": HOST, "--port": self.port, "--served-model-name": "model", "--load-format": "dummy",
             "--attention-backend": "FLASH_ATTN", "--block-size": self.block_size, "--num-gpu-blocks-override": blocks,
-            "--max-model-len": self.max_model_len,
+            "--max-model-len": self.max_model_len, "--kv-cache-memory-bytes": self.cache_bytes(),
+            "--gpu-memory-utilization": SHARE_AT_LEAST,
         }  # fmt: skip
         words = [*SERVE, str(self.model), *(str(word) for pair in made.items() for word in pair), "--enforce-eager"]
         if self.connector:
             words += ["--kv-transfer-config", json.dumps(self.transfer_config())]
         return [*words, *self.arguments]
 
+    def cache_bytes(self) -> int:
+        """Stated, since engines that start at once on one GPU would count each other's memory as their own."""
+        geometry = read_geometry(json.loads((self.model / "config.json").read_text()))
+        held = geometry.transfer(self.cache_tokens + 2 * self.block_size, self.block_size, geometry.dtype, 1)
+        return int(held.total_bytes * 1.01)
+
     def transfer_config(self) -> dict[str, Any]:
         assert self.connector
         profile = PROFILES[self.connector]
-        config: dict[str, Any] = {"kv_connector": profile.vllm_class, "kv_role": profile.roles[self.tier]}
+        config: dict[str, Any] = {"kv_connector": profile.vllm_class, "kv_role": self.role or profile.roles[self.tier]}
         return config | ({"kv_connector_extra_config": self.options} if self.options else {})
 
     def variables(self) -> dict[str, str]:
@@ -130,17 +142,13 @@ class Engine:
 
     def stop(self) -> None:
         self._signal(signal.SIGTERM)
-        try:
+        with suppress(subprocess.TimeoutExpired):
             self.process.wait(END_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            pass
         self.kill()
 
     def _signal(self, number: int) -> None:
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
-        except ProcessLookupError:
-            pass
 
 
 @contextmanager

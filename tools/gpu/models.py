@@ -26,7 +26,13 @@ def qwen_7b() -> dict[str, Any]:
 def llama_70b_cache() -> dict[str, Any]:
     """The KV cache of Llama 3.1 70B (80 layers, 8 heads of 128: 320 KiB a token) over layers that hold little else."""
     whole = known_model("llama-3.1-70b")
-    small = {"hidden_size": 1024, "intermediate_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8, "head_dim": 128}
+    small = {
+        "hidden_size": 1024,
+        "intermediate_size": 512,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+    }
     return whole | TOGETHER | small | {"tie_word_embeddings": False}
 
 
@@ -52,7 +58,11 @@ def make(name: str, folder: Path) -> Path:
 def corpus() -> str:
     """This project's own pages, which are at hand wherever its checkout is."""
     root = Path(__file__).resolve().parents[2]
-    found = [path for part in CORPUS for path in sorted([root / part] if (root / part).is_file() else (root / part).glob("*.md"))]
+    found = [
+        path
+        for part in CORPUS
+        for path in sorted([root / part] if (root / part).is_file() else (root / part).glob("*.md"))
+    ]
     return "\n".join(path.read_text() for path in found)
 
 
