@@ -134,9 +134,11 @@ def _nics(links: Links | None, gpus: Gpus) -> Mapping[str, str] | None:
 
 def _worst(transports: Iterable[Transport]) -> Path:
     """The slowest way that any block went."""
-    unknown: Path = "not-known"
-    found = {one.path for one in transports}
-    return next((path for path in WORST if path in found), unknown)
+    found: set[Path] = {one.path for one in transports}
+    for path in WORST:
+        if path in found:
+            return path
+    return "not-known"
 
 
 def peer_words(topology: Topology) -> str:

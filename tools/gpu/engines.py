@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -35,6 +36,8 @@ NO_PEER_ACCESS = {"UCX_TLS": "tcp,cuda_copy,self"}
 """As on a machine whose GPUs can't reach each other."""
 SHARE_AT_LEAST = 0.05
 """Of a GPU's memory must be free when an engine starts; what it takes follows from its model and cache."""
+LEFT = Path(tempfile.gettempdir()) / "splitserve-engines"
+"""A file for each engine that has not been ended, named by its process group."""
 NUMBER = {"prefill": 0, "decode": 1}
 
 
@@ -117,6 +120,8 @@ class Engine:
                 env={**os.environ, **spec.variables()}, start_new_session=True,
             )  # fmt: skip
         self.started = time.monotonic()
+        LEFT.mkdir(parents=True, exist_ok=True)
+        (LEFT / str(self.process.pid)).touch()
 
     @property
     def url(self) -> str:
@@ -139,6 +144,7 @@ class Engine:
         """At once, with everything that it started."""
         self._signal(signal.SIGKILL)
         self.process.wait()
+        (LEFT / str(self.process.pid)).unlink(missing_ok=True)
 
     def stop(self) -> None:
         self._signal(signal.SIGTERM)
@@ -168,6 +174,25 @@ def serving(specs: Sequence[Spec], folder: Path, python: str = sys.executable) -
 def pair(model: Path, port: int = 8100, **changed: Any) -> list[Spec]:
     """A prefill and a decode engine, each on a GPU of its own; `changed` of both."""
     return [Spec(tier, model, NUMBER[tier], port + NUMBER[tier], **changed) for tier in ("prefill", "decode")]
+
+
+def end_left_over() -> list[int]:
+    """End the engines of a run that was itself killed: they would hold the GPUs' memory. Returns their process groups."""
+    ended = []
+    for path in LEFT.glob("[0-9]*"):
+        group = int(path.name)
+        if SERVE[1].encode() in _command_line(group):
+            os.killpg(group, signal.SIGKILL)
+            ended.append(group)
+        path.unlink(missing_ok=True)
+    return ended
+
+
+def _command_line(process: int) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def gpus() -> int:

@@ -50,7 +50,7 @@ def unpack(parts: Path, site: Path, archives: list[str]) -> int:
     """Unpack archives into `site` and lay the overlay over them. Returns the number of files. Raises PartsFault."""
     known, count = read_manifest(parts), 0
     for archive in archives:
-        stream = io.BufferedReader(Stream(joined(parts, archive, known)), 2**20)
+        stream = io.BufferedReader(Stream(joined(parts, archive, known)), 2**20)  # type: ignore[type-var, arg-type]
         with tarfile.open(fileobj=stream, mode="r|xz") as tar:
             for member in tar:
                 tar.extract(member, site, filter="data")
