@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.measuring import said
+from benchmarks.gpu.measuring import OUT, said
 
 SIZES_BYTES = (117_440_512, 469_762_048, 939_524_096, 2_684_354_560)
 """2k, 8k and 16k tokens of Qwen2.5-7B, 8k of a 70B."""
@@ -47,7 +47,7 @@ def measure(torch: Any, size_bytes: int, pieces: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path(".gpu/out"))
+    parser.add_argument("--out", type=Path, default=OUT)
     folder = parser.parse_args().out
     if find_spec("torch") is None:
         raise SystemExit("device_copy: found no torch, wanted it: run where the engines run")

@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.gpu.goodput import TARGETS
 from benchmarks.gpu.load_generator import Subject, offer
-from benchmarks.gpu.measuring import said
+from benchmarks.gpu.measuring import OUT, said
 from components.bench.figures import Point, point
 from components.bench.load import Load
 from components.bench.reading import Run
@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--prompt-tokens", type=int, default=8192)
     parser.add_argument("--output-tokens", type=int, default=128)
     parser.add_argument("--models", type=Path, default=Path("/tmp/models"))
-    parser.add_argument("--out", type=Path, default=Path(".gpu/out"))
+    parser.add_argument("--out", type=Path, default=OUT)
     asked = parser.parse_args()
     end_left_over()
     load = Load(asked.prompt_tokens, asked.output_tokens, asked.requests)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.load_generator import Subject, offer
-from benchmarks.gpu.measuring import Pair, said
+from benchmarks.gpu.measuring import OUT, Pair, said
 from components.bench.comparison import Side, compare
 from components.bench.figures import Point, point
 from components.bench.load import Load, Targets
@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("--ttft-ms", type=float, default=TARGETS.ttft_ms)
     parser.add_argument("--itl-ms", type=float, default=TARGETS.itl_ms)
     parser.add_argument("--models", type=Path, default=Path("/tmp/models"))
-    parser.add_argument("--out", type=Path, default=Path(".gpu/out"))
+    parser.add_argument("--out", type=Path, default=OUT)
     asked = parser.parse_args()
     end_left_over()
     load = Load(asked.prompt_tokens, asked.output_tokens, asked.requests)

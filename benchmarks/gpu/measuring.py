@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ from tools.localcluster.model import VOCABULARY
 
 REQUEST_LIMIT_S = 120.0
 ANSWER_TOKENS = 8
-PREFILL_TOKENS_PER_S = 40_000
-"""Measured on an H200: ageing is planned with it."""
+OUT = Path(os.environ.get("SPLITSERVE_OUT", ".gpu/out"))
+"""Where lines and logs are kept."""
 
 
 class Pair:
@@ -105,7 +105,3 @@ def said(name: str, folder: Path, **content: Any) -> None:
     with (folder / f"{name}.jsonl").open("a") as file:
         file.write(line + "\n")
     print(line, flush=True)
-
-
-def plain(found: Any) -> Any:
-    return asdict(found) if found is not None else None

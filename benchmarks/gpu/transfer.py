@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.measuring import Pair, said, summary
+from benchmarks.gpu.measuring import OUT, Pair, said, summary
 from tools.gpu.engines import NO_PEER_ACCESS, Spec, end_left_over, pair, serving
 from tools.gpu.models import make
 
@@ -114,7 +114,7 @@ def main() -> None:
     )
     parser.add_argument("--wraps", type=float, default=4.0, help="how often more the caches wrap for `aged_more`")
     parser.add_argument("--models", type=Path, default=Path("/tmp/models"))
-    parser.add_argument("--out", type=Path, default=Path(".gpu/out"))
+    parser.add_argument("--out", type=Path, default=OUT)
     asked = parser.parse_args()
     end_left_over()
     run(asked.cases, asked.models, asked.out, asked.wraps)

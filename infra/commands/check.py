@@ -174,12 +174,14 @@ class Given:
 
     def added(self, result: Result, deployment: Deployment | None = None, logs: dict[str, str] | None = None) -> Result:
         """The result with what is known of the way between the GPUs: from the user's texts, from the engines' logs, and
-        from this machine's nvidia-smi where nothing was given and the engines run here."""
+        from this machine's nvidia-smi where the engines run here and the user gave no matrix."""
         if result.basis == "nothing" and not result.pairs:
             return result
         engines = (*deployment.prefill, *deployment.decode) if deployment else ()
-        here = ask_here(engine.url for engine in engines) if engines and not self.texts else {}
-        found = read_topology({**self.texts, **here, **(logs or {})}, self.gpus)
+        texts = {**self.texts, **(logs or {})}
+        found = read_topology(texts, self.gpus)
+        if engines and "not-known" in (found.link, found.peer_access):
+            found = read_topology({**texts, **ask_here(engine.url for engine in engines)}, self.gpus)
         unread = tuple(name for name in found.unread if name in self.texts)
         return with_topology(result, replace(found, unread=unread))
 

@@ -33,8 +33,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of logs: $OUT where that is set."""
-    return Path(os.environ.get("OUT") or tmp_path_factory.mktemp("engines"))
+    """Of logs and answers: $SPLITSERVE_OUT where that is set."""
+    return Path(os.environ.get("SPLITSERVE_OUT") or tmp_path_factory.mktemp("engines"))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.gpu import pack, parts, unpack
+from tools.gpu import pack, parts, runs, unpack
 from tools.gpu.imports import missing
 from tools.gpu.pack import PackFault, missing_wheels, requirements
 from tools.gpu.parts import PART_BYTES, Part, PartsFault, cut, even, joined, read_manifest, write_manifest
@@ -159,3 +159,34 @@ def test_a_tar_keeps_what_may_be_run(tmp_path: Path) -> None:
     out.seek(0)
     with tarfile.open(fileobj=out) as tar:
         assert tar.getmembers()[0].mode == 0o755
+
+
+def test_the_runs_fit_the_machine_and_the_half_hour() -> None:
+    made = [Part("base", "base.00", 59, "a"), Part("base", "base.01", 59, "b"), Part("moe", "moe.00", 38, "c")]
+    found = runs.runs(made)
+    assert [run.name for run in found if not run.optional] == [
+        "part base.00", "scenarios", "transfers", "goodput", "gate's cost",
+    ]  # fmt: skip
+    for run in found:
+        assert len(run.command) <= runs.MOST_CHARACTERS and run.minutes < runs.MOST_MINUTES, run.name
+        assert subprocess.run(["sh", "-n", "-c", run.command], check=False).returncode == 0, run.command
+    assert runs.START_MINUTES + sum(run.minutes for run in found if not run.optional) <= runs.BUDGET_MINUTES
+    [first, second] = [run for run in found if run.carry and not run.optional]
+    assert first.carry == (".gpu/base.00", ".gpu/parts.json") and "tools.gpu.unpack" not in first.command
+    assert "tools.gpu.unpack /tmp/p /tmp/site base" in second.command and "pytest tests/gpu" in second.command
+
+
+def test_a_run_leaves_its_lines_and_logs_where_they_come_back(tmp_path: Path) -> None:
+    script = (pack.CHECKOUT / "tools/gpu/run.sh").read_text().replace("/tmp/", f"{tmp_path}/")
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/env.sh").write_text(unpack.environment(tmp_path / "site", pack.CHECKOUT))
+    own = tmp_path / "run.sh"
+    own.write_text(script)
+    body = 'echo "$VLLM_USE_FLASHINFER_SAMPLER" > $SPLITSERVE_OUT/a.jsonl; mkdir $SPLITSERVE_OUT/logs; exit 3'
+    out = tmp_path / "back"
+    out.mkdir()
+    done = subprocess.run(
+        ["sh", own, "20", "name", "sh", "-c", body], env={"OUT": str(out), "PATH": "/usr/bin:/bin"}, check=False
+    )
+    assert done.returncode == 3
+    assert (out / "name-a.jsonl").read_text() == "0\n" and (out / "name-logs.tgz").is_file()

@@ -10,7 +10,7 @@ import pytest
 
 from components.topology.evidence import ASK_LINKS, ASK_PEERS, ASK_TRANSPORT, Gpus, Topology, read_topology
 from components.topology.explain import asks_line, path_line, reason
-from components.topology.local import is_here
+from components.topology.local import ask_here, is_here
 from components.topology.matrix import read_links, read_peer_access
 from components.topology.transport import read_transports
 from tests.unit.transports import CUDA_IPC, GDR, HOST, NOISE, OFFERED, PUT, SYSV, TCP
@@ -169,6 +169,21 @@ def test_what_is_not_known_is_said_and_asked_for() -> None:
     )
     between_hosts = read_topology({"decode": GDR.replace("intra-node", "inter-node")})
     assert asks_line(between_hosts) is None, "peer access is of no use between hosts"
+
+
+def test_this_machines_own_tool_is_asked_where_all_engines_run_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "nvidia-smi"
+    tool.write_text(f'#!/bin/sh\nif [ "$2" = -m ]; then cat {DATA}/h100-8-topo-m.txt; else exit 9; fi\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    here, there = "http://127.0.0.1:8000", "http://192.0.2.1:8000"
+    assert ask_here([here, there]) == {}
+    assert list(ask_here([here])) == [ASK_LINKS], "what fails is left out"
+    assert read_topology(ask_here([here])).link == "NV18"
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert ask_here([here]) == {}
 
 
 def test_only_addresses_of_this_machine_are_here() -> None:

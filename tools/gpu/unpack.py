@@ -2,13 +2,14 @@
 
     python3 -m tools.gpu.unpack /tmp/p /tmp/site base moe
 
-Python's standard library alone. Prints the variables that make the tree usable as `export` lines.
+Python's standard library alone. Writes `env.sh` into the tree: `. /tmp/site/env.sh` makes it usable.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import shlex
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -59,6 +60,12 @@ def unpack(parts: Path, site: Path, archives: list[str]) -> int:
     return count
 
 
+def environment(site: Path, checkout: Path) -> str:
+    """What makes the tree, and this project beside it, importable, as a shell script."""
+    variables = {"PYTHONPATH": f"{site.resolve()}:{checkout.resolve()}", **ENVIRONMENT}
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", type=Path)
@@ -69,8 +76,7 @@ def main() -> None:
         unpack(asked.parts, asked.site, asked.archives)
     except PartsFault as fault:
         raise SystemExit(f"unpack: {fault}") from None
-    for name, value in {"PYTHONPATH": f"{asked.site}:{Path.cwd()}", **ENVIRONMENT}.items():
-        print(f"export {name}={value}")
+    (asked.site / "env.sh").write_text(environment(asked.site, Path.cwd()))
 
 
 if __name__ == "__main__":
