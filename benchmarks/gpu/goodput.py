@@ -1,6 +1,6 @@
 """Goodput of two GPUs: collocated engines, chunked prefill tuned, against one prefill and one decode engine.
 
-    python3 -m benchmarks.gpu.goodput --rates 2,4,6
+    python3 -m benchmarks.gpu.goodput --rates 2,3,4.5
 
 The strongest collocated engines are the baseline: one engine on each GPU at each `--chunks` (vLLM's
 --max-num-batched-tokens), and the best of them is compared. Ends with one line of JSON.
@@ -104,7 +104,7 @@ def run(model: Path, folder: Path, load: Load, rates: Sequence[float], chunks: S
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rates", default="2,4,6")
+    parser.add_argument("--rates", default="2,3,4.5")
     parser.add_argument("--chunks", type=int, nargs="+", default=[512, 2048])
     parser.add_argument("--requests", type=int, default=100)
     parser.add_argument("--prompt-tokens", type=int, default=8192)

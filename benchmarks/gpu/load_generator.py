@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from itertools import count, pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import aiohttp
@@ -40,21 +40,21 @@ class Subject:
 
 
 async def offer(subject: Subject, load: Load, rate_per_s: float, seed: int) -> Run:
-    """All requests of one rate."""
-    chance, turn = random.Random(seed), count()
-    starts: list[float] = []
+    """All requests of one rate. The same seed is the same arrivals, never the same prompts: those may be cached."""
+    chance = random.Random(seed)
+    prompts = [random.choices(range(FIRST_ID, LAST_ID), k=load.prompt_tokens) for _ in range(load.requests)]
+    due = list(accumulate([0.0, *(chance.expovariate(rate_per_s) for _ in prompts[1:])]))
     connector, limit = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=LIMIT_S)
-    begun = time.monotonic()
     async with aiohttp.ClientSession(connector=connector, timeout=limit) as session:
-        tasks = []
-        for _ in range(load.requests):
-            prompt = [chance.randrange(FIRST_ID, LAST_ID) for _ in range(load.prompt_tokens)]
+        tasks, starts = [], []
+        begun = time.monotonic()
+        for number, (prompt, at) in enumerate(zip(prompts, due, strict=True)):
+            await asyncio.sleep(begun + at - time.monotonic())
             starts.append(time.monotonic())
-            tasks.append(asyncio.create_task(_one(session, subject, next(turn), prompt, load)))
-            await asyncio.sleep(chance.expovariate(rate_per_s))
+            tasks.append(asyncio.create_task(_one(session, subject, number, prompt, load)))
         requests = await asyncio.gather(*tasks)
     span_s = starts[-1] - starts[0]
-    late = span_s > LATE * load.requests / rate_per_s + LATE_S
+    late = span_s > LATE * due[-1] + LATE_S
     return Run(tuple(requests), span_s, time.monotonic() - begun, late)
 
 
