@@ -54,17 +54,15 @@ class Topology:
         return None if self.link == "not-known" else all(NVLINK.fullmatch(one) for one in self.link.split(", "))
 
     @property
-    def same_host(self) -> bool | None:
-        """By UCX's word; None: it said nothing."""
-        places = {one.place for one in self.transports if one.place}
-        return None if not places else "inter-node" not in places
+    def slowest(self) -> tuple[Transport, ...]:
+        """Those that went the way that is judged."""
+        return tuple(one for one in self.transports if one.path == self.path)
 
     @property
-    def lanes(self) -> str:
-        """What moved the blocks, in words: `tcp/eth0 (software emulation)`."""
-        return "; ".join(
-            dict.fromkeys(f"{', '.join(one.lanes) or one.operation} ({one.how})" for one in self.transports)
-        )
+    def same_host(self) -> bool | None:
+        """Whether the slowest went within one host, by UCX's word; None: it did not say, or some did."""
+        places = {one.place for one in self.slowest}
+        return None if len(places) != 1 or "" in places else places != {"inter-node"}
 
     @property
     def asks(self) -> tuple[str, ...]:
@@ -139,6 +137,11 @@ def _worst(transports: Iterable[Transport]) -> Path:
         if path in found:
             return path
     return "not-known"
+
+
+def lanes(transports: Iterable[Transport]) -> str:
+    """What moved the blocks, in words: `tcp/eth0 (software emulation)`."""
+    return "; ".join(dict.fromkeys(f"{', '.join(one.lanes) or one.operation} ({one.how})" for one in transports))
 
 
 def peer_words(topology: Topology) -> str:

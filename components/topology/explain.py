@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.topology.evidence import ASK_LINKS, ASK_PEERS, ASK_TRANSPORT, Topology, peer_words
+from components.topology.evidence import ASK_LINKS, ASK_PEERS, ASK_TRANSPORT, Topology, lanes, peer_words
 
 SLOW_CAUSES = frozenset({"slow-link", "slower-than-expected"})
 BY_HOST = ("tcp", "host-staged")
@@ -49,21 +49,26 @@ def reason(cause: str, topology: Topology) -> Reason | None:
     """Why a slow transfer was slow; None where the topology does not tell."""
     if cause not in SLOW_CAUSES:
         return None
-    if topology.path in BY_HOST and topology.same_host is False:
-        return Reason(
-            f"RDMA not used: {topology.lanes} moved the blocks {PATHS[topology.path]}", f"fix RDMA: {NO_RDMA}"
-        )
     if topology.path in BY_HOST:
-        return Reason(
-            f"peer access not used: {topology.lanes} moved the blocks {PATHS[topology.path]}{_support(topology)}",
-            f"fix peer access: {_fix(topology)}",
-        )
+        return _by_host(topology)
     if topology.path == "not-known" and topology.peer_access == "not-supported":
         return Reason(
             f"peer access not used: it is not supported: {peer_words(topology)}; what moved the blocks is not known",
             f"fix peer access: {NO_SUPPORT}",
         )
     return None
+
+
+def _by_host(topology: Topology) -> Reason:
+    moved = f"{lanes(topology.slowest)} moved the blocks {PATHS[topology.path]}"
+    if topology.same_host is False:
+        return Reason(f"RDMA not used: {moved}", f"fix RDMA: {NO_RDMA}")
+    if topology.same_host:
+        return Reason(f"peer access not used: {moved}{_support(topology)}", f"fix peer access: {_fix(topology)}")
+    return Reason(
+        f"neither peer access nor RDMA used: {moved}; whether within one host is not known",
+        f"on one host fix peer access: {_fix(topology)}; between hosts fix RDMA: {NO_RDMA}",
+    )
 
 
 def _support(topology: Topology) -> str:
@@ -85,7 +90,7 @@ def _fix(topology: Topology) -> str:
 
 def path_line(topology: Topology) -> str:
     """How the blocks went, what joins the GPUs, and which NICs are near, in one line."""
-    parts = [f"blocks went {PATHS[topology.path]}" + (f": {topology.lanes}" if topology.lanes else "")]
+    parts = [f"blocks went {PATHS[topology.path]}" + (f": {lanes(topology.transports)}" if topology.transports else "")]
     joined = "GPUs not known to be joined" if topology.link == "not-known" else f"GPUs joined by {topology.link}"
     lacking = peer_words(topology)
     parts.append(f"{joined}, peer access {topology.peer_access.replace('-', ' ')}{f': {lacking}' if lacking else ''}")

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes import client
 
 from components.check import client as client_file
 from components.check import pods as pods_file
 from components.check.pods import Selectors, find
 from components.check.settings import CannotCheck
 from components.release import probe
-from components.release.cluster import ClusterFault, Pod
+from components.release.cluster import Cluster, ClusterFault, Pod
 from tests.unit.check_runs import QUICK, run
 from tests.unit.fake_vllm import Engine, Server, serving
 from tests.unit.test_check_log import OTHER, line
@@ -184,3 +185,24 @@ def test_a_pod_that_was_deleted_is_never_held_against_a_deployment_that_passed(m
         pods = {"tier=prefill": [GONE], "tier=decode": [pod("d-0")]}
         ran = on_cluster(monkeypatch, FakeCluster(pods, later={"p-0": None}))
     assert (ran.code, ran.json["outcome"]) == (0, "pass")
+
+
+def test_one_pod_is_asked_for_by_its_name_also_while_it_is_being_deleted() -> None:
+    """By a list, for which the right to list is enough."""
+    asked: list[dict[str, Any]] = []
+    item = client.V1Pod(
+        metadata=client.V1ObjectMeta(name="p-0", uid="u", deletion_timestamp="2026-11-30T22:00:00Z"),
+        status=client.V1PodStatus(phase="Running"),
+    )
+
+    class Core:
+        def list_namespaced_pod(self, namespace: str, **more: Any) -> Any:
+            asked.append({"namespace": namespace, **more})
+            return client.V1PodList(items=[item] if more["field_selector"] == "metadata.name=p-0" else [])
+
+    cluster = Cluster.__new__(Cluster)
+    cluster.core, cluster.namespace = Core(), "n"
+    found = cluster.pod("p-0")
+    assert found is not None and (found.name, found.uid, found.ending) == ("p-0", "u", True)
+    assert cluster.pod("p-1") is None
+    assert [one["namespace"] for one in asked] == ["n", "n"]

@@ -145,6 +145,21 @@ def test_between_hosts_it_is_rdma_that_is_missing() -> None:
     assert found is not None and found.found.startswith("RDMA not used: tcp/bond0") and found.fix.startswith("fix RDMA")
 
 
+def test_where_it_is_not_known_whether_it_was_one_host_neither_is_blamed_alone() -> None:
+    provider = "I1130 libfabric_rail_manager.cpp:88] Creating 4 rails using provider=tcp;ofi_rxm"
+    mixed = TCP + TCP.replace("intra-node", "inter-node")
+    for log in (provider, mixed):
+        found = reason("slow-link", read_topology({"decode": log}))
+        assert found is not None and found.found.startswith("neither peer access nor RDMA used: ")
+        assert "on one host fix peer access" in found.fix and "between hosts fix RDMA" in found.fix
+
+
+def test_of_several_ways_the_slow_one_is_named_with_its_own_place() -> None:
+    logs = {"decode": TCP.replace("intra-node", "inter-node") + CUDA_IPC}
+    found = reason("slow-link", read_topology(logs))
+    assert found is not None and found.found.startswith("RDMA not used: tcp/bond0") and "cuda_ipc" not in found.found
+
+
 @pytest.mark.parametrize("cause", ["fast", "fragmented-cache", "wrong-bytes", "never-disaggregated"])
 def test_no_other_cause_is_explained_by_the_way(cause: str) -> None:
     assert reason(cause, read_topology({"two": RTX, "decode": TCP})) is None
