@@ -52,7 +52,7 @@ def test_a_command_line_holds_what_the_machine_needs(model: Path) -> None:
     prefill, decode = pair(model, port=8100, block_size=16, environment=NO_PEER_ACCESS)
     words = " ".join(decode.command())
     for part in ("serve", "--enforce-eager", "--load-format dummy", "--attention-backend FLASH_ATTN", "--block-size 16",
-                 "--num-gpu-blocks-override 5121", '"kv_role": "kv_consumer"', '"kv_connector": "NixlConnector"'):  # fmt: skip
+                 "--num-gpu-blocks-override 5121", "--max-num-seqs 128", '"kv_role": "kv_consumer"', '"kv_connector": "NixlConnector"'):  # fmt: skip
         assert part in words
     assert (prefill.variables()["CUDA_VISIBLE_DEVICES"], decode.variables()["CUDA_VISIBLE_DEVICES"]) == ("0,1", "1,0")
     assert prefill.variables()["VLLM_NIXL_SIDE_CHANNEL_PORT"] != decode.variables()["VLLM_NIXL_SIDE_CHANNEL_PORT"]

@@ -91,7 +91,9 @@ MORE = "qwen-push-128 qwen-threads-16 llama-70b-256"
 def tried() -> str:
     """What can't be imported costs seconds here, and minutes as an engine that does not start."""
     modules = "vllm.entrypoints.cli.main, vllm.v1.worker.gpu_worker, vllm.v1.attention.backends.flash_attn, nixl._api"
-    return f'python3 -W ignore -c "import torch, {modules}; print(torch.__version__)"'
+    attention = "from vllm.vllm_flash_attn import flash_attn_interface as f"
+    said = "print(torch.__version__, f.FA3_AVAILABLE or f.FA3_UNAVAILABLE_REASON)"
+    return f'python3 -W ignore -c "import torch, {modules}; {attention}; {said}"'
 
 
 def _scenarios() -> str:
