@@ -15,7 +15,6 @@ from components.check.settings import AGE_LIMIT_S
 from components.hardware.geometry import DTYPE_BYTES, Geometry, GeometryFault
 from components.hardware.model_config import ModelUnknown
 from components.hardware.read_geometry import read_geometry
-from components.topology.evidence import ASK_LINKS, ASK_PEERS, Gpus
 
 TIERS = ("--prefill", "--decode", "--router")
 
@@ -92,33 +91,6 @@ def api_key(variable: str | None, faults: Faults) -> str:
         )
         return ""
     return key
-
-
-def texts(option: str, paths: Sequence[Path], faults: Faults) -> dict[str, str]:
-    """Files by name."""
-    found = {}
-    for path in paths:
-        try:
-            found[str(path)] = path.read_text(errors="replace")
-        except OSError as error:
-            faults.found(option, f"no readable file {path} ({error.strerror})",
-                         f"the output of `{ASK_LINKS}` or `{ASK_PEERS}`, or an engine's log")  # fmt: skip
-    return found
-
-
-def gpus(prefill: str | None, decode: str | None, faults: Faults) -> Gpus:
-    """The tiers' GPUs by nvidia-smi's indices, such as `0,1`."""
-    return Gpus(_indices("--prefill-gpus", prefill, faults), _indices("--decode-gpus", decode, faults))
-
-
-def _indices(option: str, text: str | None, faults: Faults) -> tuple[int, ...]:
-    if text is None:
-        return ()
-    parts = text.split(",")
-    if not all(part.isascii() and part.isdigit() for part in parts):
-        faults.found(option, text, "indices as nvidia-smi counts GPUs, such as 0 or 0,1")
-        return ()
-    return tuple(map(int, parts))
 
 
 def geometry(path: Path | None, tensor_parallel: int, dtype: str | None, faults: Faults) -> Geometry | None:

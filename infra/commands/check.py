@@ -21,10 +21,7 @@ from components.check.result import Result, unmeasured
 from components.check.run import Memory
 from components.check.run import check as check_once
 from components.check.settings import CannotCheck, Deployment, Fault, Settings
-from components.check.way import with_topology
 from components.diagnosis.diagnose import Clues, diagnose
-from components.topology.evidence import Gpus, read_topology
-from components.topology.local import ask_here
 from infra.check_arguments import (
     Faults,
     age_limit_s,
@@ -32,12 +29,11 @@ from infra.check_arguments import (
     base_url,
     distinct,
     geometry,
-    gpus,
     positive,
     targets,
-    texts,
 )
 from infra.check_report import result_json, result_line, result_text
+from infra.check_topology import Given, gpus, texts
 from infra.commands.complain import complain
 
 if TYPE_CHECKING:  # Kubernetes' client costs 2 s, and only pods need it
@@ -163,27 +159,6 @@ class Where:
         by_pods = any((self.pods.namespace, self.pods.prefill, self.pods.decode))
         given = (("URLs", bool(self.prefill or self.decode)), ("pods", by_pods), ("a log", self.log is not None))
         return [name for name, is_given in given if is_given]
-
-
-@dataclass(frozen=True)
-class Given:
-    """What the user brings of the topology: texts by name, and which GPUs are meant."""
-
-    texts: dict[str, str]
-    gpus: Gpus
-
-    def added(self, result: Result, deployment: Deployment | None = None, logs: dict[str, str] | None = None) -> Result:
-        """The result with what is known of the way between the GPUs: from the user's texts, from the engines' logs, and
-        from this machine's nvidia-smi where the engines run here and the user gave no matrix."""
-        if result.basis == "nothing" and not result.pairs:
-            return result
-        engines = (*deployment.prefill, *deployment.decode) if deployment else ()
-        texts = {**self.texts, **(logs or {})}
-        found = read_topology(texts, self.gpus)
-        if engines and "not-known" in (found.link, found.peer_access):
-            found = read_topology({**texts, **ask_here(engine.url for engine in engines)}, self.gpus)
-        unread = tuple(name for name in found.unread if name in self.texts)
-        return with_topology(result, replace(found, unread=unread))
 
 
 @dataclass(frozen=True)
