@@ -7,6 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from components.check.result import Result
+from components.topology.explain import asks_line, path_line
 from infra.report import clue_lines, gate_table
 
 BASES = {
@@ -27,6 +28,7 @@ def result_text(result: Result) -> str:
         lines += [f"  found: {fault.message}" for fault in result.faults]
     else:
         lines.append(f"  found: {result.message}")
+    lines += _way(result)
     lines += clue_lines([asdict(clue) for clue in result.clues])
     if result.fix:
         lines.append(f"  fix:   {result.fix}")
@@ -34,6 +36,14 @@ def result_text(result: Result) -> str:
         lines.append(f"  what:  model {result.model}, connector {result.connector}; {BASES[result.basis]}")
     lines += [f"  note:  {note}" for note in result.notes]
     return "\n".join(lines)
+
+
+def _way(result: Result) -> list[str]:
+    """How the blocks went, and how to find out what is not known where that matters."""
+    if result.topology is None:
+        return []
+    asked = asks_line(result.topology) if result.outcome != "pass" else None
+    return [f"  way:   {path_line(result.topology)}", *([f"  ask:   {asked}"] if asked else [])]
 
 
 def result_json(result: Result) -> str:

@@ -15,6 +15,15 @@ WAY_OUT = "correct --kubeconfig, --context and --namespace"
 
 
 @dataclass(frozen=True)
+class Found:
+    """The engines of both tiers, and the pods that they run in."""
+
+    prefill: tuple[Target, ...]
+    decode: tuple[Target, ...]
+    pods: tuple[Pod, ...]
+
+
+@dataclass(frozen=True)
 class Selectors:
     """Label selectors of both tiers, and the engines' port."""
 
@@ -35,17 +44,18 @@ def connect(access: Access) -> Cluster:
         ) from None
 
 
-def find(cluster: Cluster, selectors: Selectors) -> tuple[tuple[Target, ...], tuple[Target, ...]]:
-    """(prefill, decode) engines of the pods that are ready. Raises CannotCheck with what is wrong of both tiers."""
+def find(cluster: Cluster, selectors: Selectors) -> Found:
+    """The engines of the pods that are ready. Raises CannotCheck with what is wrong of both tiers."""
     found, faults = [], []
     for option, selector in (("--prefill-selector", selectors.prefill), ("--decode-selector", selectors.decode)):
         try:
-            found.append(_targets(_ready(cluster, option, selector), selectors.port))
+            found.append(_ready(cluster, option, selector))
         except CannotCheck as error:
             faults += error.faults
     if faults:
         raise CannotCheck(faults)
-    return found[0], found[1]
+    prefill, decode = found
+    return Found(_targets(prefill, selectors.port), _targets(decode, selectors.port), (*prefill, *decode))
 
 
 def logs(cluster: Cluster, selector: str, option: str = "--decode-selector") -> dict[str, str]:

@@ -9,6 +9,7 @@ from components.check.settings import Fault
 from components.check.words import way_out
 from components.diagnosis.diagnose import Clue
 from components.release.verdict import Finding, Outcome, PairResult, Verdict
+from components.topology.evidence import Topology
 
 Basis = Literal["geometry", "consistency", "counters", "content", "log", "nothing"]
 """What the answer stands on: bytes held against the model's geometry, or against each other at two prompt lengths;
@@ -36,13 +37,15 @@ class Result:
     notes: tuple[str, ...] = ()
     clues: tuple[Clue, ...] = ()
     """What the engines' logs say of the cause, where they can be read."""
+    topology: Topology | None = None
+    """How the GPUs are joined and what moved the blocks, as far as it is known; None where nothing was measured."""
 
     @property
     def exit_code(self) -> int:
         return EXIT_CODES[self.outcome]
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return asdict(self) | {"topology": self.topology.to_json() if self.topology else None}
 
 
 def unmeasured(faults: list[Fault], limit_ms: float) -> Result:

@@ -6,6 +6,8 @@ FIXES = {
     "no-pairs": "give at least one --prefill and one --decode URL",
     "pod-ended": "read that engine's log: its last lines say why it ended; then check again. Where the URL is a "
     "forwarded port, see whether the forward ended instead",
+    "pod-deleted": "somebody or something deleted it: a rollout, a scale-down, a drained node. Check again when the pods are "
+    "those that will serve; nothing was judged",
     "pair-unmeasured": "remove what the message names, and check again: nothing was judged",
     "never-disaggregated": "give both tiers the connector (`--kv-transfer-config`), and see that nothing overrides it on "
     "the decode tier; are --prefill and --decode the right way round?",

@@ -136,6 +136,8 @@ CHECK = (
         "give both engines `--kv-transfer-config`; of Mooncake judge the prefiller's log by `--decode-log`"),
     _of_check("no-transfer-logged", "inconclusive", "no line of a transfer in the log",
         "the log: `KV Transfer metrics`, every 10 s with traffic", "a longer log, or the other side's"),
+    _of_check("pod-deleted", "inconclusive", "with selectors: Kubernetes says that a pod was deleted while it was measured",
+        "`kubectl get events`: a rollout, a drain of its node, somebody", "check again when the rollout is over"),
     _of_check("several-pods", "inconclusive", "a URL answers from more than one process: another start time, counters that go "
         "backwards or don't move with our requests", "what the URL is: a Service, a load balancer",
         "give each engine's own URL"),

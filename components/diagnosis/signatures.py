@@ -64,6 +64,12 @@ SIGNATURES = (
         SLOW, "https://github.com/ai-dynamo/nixl/issues/909", _NIXL,
     ),
     Signature(
+        "no-read-over-pcie", "cuda-ipc get zcopy disabled as no nvlinks detected",
+        "UCX reads from another GPU over cuda_ipc only where it finds NVLink: blocks that are pulled go through the host's memory",
+        "UCX_CUDA_IPC_ENABLE_GET_ZCOPY=on on both tiers where the GPUs have peer access (`nvidia-smi topo -p2p r`), or a "
+        "connector that pushes", SLOW, "https://github.com/ai-dynamo/nixl/issues/1097", "nixl_cu13.libs/ucx/libuct_cuda.so.0.0.0",
+    ),
+    Signature(
         "no-gpu-memory-registration", "VRAM memory requested but provider does not support FI_HMEM",
         "libfabric can't register GPU memory: every block goes through host memory",
         "an image whose libfabric and EFA packages fit the node's driver, and the `efa` provider, not "

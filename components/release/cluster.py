@@ -72,6 +72,8 @@ class Pod:
     """How its container ended last, if it ever did: "exit code 137 (OOMKilled)"."""
     uid: str = ""
     """Another pod of the same name has another."""
+    ending: bool = False
+    """Whether it is being deleted."""
 
 
 class Cluster:
@@ -150,6 +152,12 @@ class Cluster:
                     self.core.delete_namespaced_pod(
                         pod.name, self.namespace, grace_period_seconds=SHORTEST_GRACE_S, _request_timeout=CALL_LIMIT_S
                     )
+
+    def pod(self, name: str) -> Pod | None:
+        """One pod, also while it is being deleted; None where there is none. Needs the right to list alone."""
+        found = call(f"pod {name}", lambda: self.core.list_namespaced_pod(
+            self.namespace, field_selector=f"metadata.name={name}", _request_timeout=CALL_LIMIT_S))  # fmt: skip
+        return next(map(_read_pod, found.items), None)
 
     def log(self, pod: str) -> str:
         return call(f"log of pod {pod}", lambda: self.core.read_namespaced_pod_log(
@@ -278,6 +286,7 @@ def _read_pod(pod: Any) -> Pod:
         restarts=sum(status.restart_count for status in statuses),
         last_end=next((end for end in map(_last_end, statuses) if end), None),
         uid=pod.metadata.uid or "",
+        ending=pod.metadata.deletion_timestamp is not None,
     )
 
 

@@ -87,6 +87,8 @@ class Verdict:
     aged_is_estimated: bool = False
     clues: tuple[Clue, ...] = ()
     """What logs and events say of the cause, the likeliest root first."""
+    topology: dict[str, Any] | None = None
+    """Of a slow transfer: what moved the blocks and how the GPUs are joined, as far as the logs say."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -33,6 +33,7 @@ from infra.check_arguments import (
     targets,
 )
 from infra.check_report import result_json, result_line, result_text
+from infra.check_topology import Given, gpus, texts
 from infra.commands.complain import complain
 
 if TYPE_CHECKING:  # Kubernetes' client costs 2 s, and only pods need it
@@ -71,6 +72,10 @@ PromptTokens = Annotated[int | None, typer.Option(min=1, help="length of the pro
 AnswerTokens = Annotated[int, typer.Option(min=1, max=1024, help="length of the answers")]
 Age = Annotated[str, typer.Option(help="load the KV caches until they have wrapped: on (120 s), off, or seconds")]
 ApiKeyEnv = Annotated[str | None, typer.Option(help="the variable that holds the engines' and the router's API key")]
+TopologyFiles = Annotated[list[Path], typer.Option("--topology", help="what `nvidia-smi topo -m`, `topo -p2p r` or the engines "
+                                                   "printed: a file; may be given several times")]  # fmt: skip
+PrefillGpus = Annotated[str | None, typer.Option(help="the prefill engines' GPUs in it, such as 0 or 0,1")]
+DecodeGpus = Annotated[str | None, typer.Option(help="the decode engines' GPUs in it")]
 AcceptContentOnly = Annotated[bool, typer.Option("--accept-content-only", help="pass a connector whose times can't be measured")]  # fmt: skip
 RequestLimit = Annotated[float, typer.Option("--request-limit-s", help="seconds for one answer")]
 OverallLimit = Annotated[float, typer.Option("--limit-s", help="seconds for one check in all")]
@@ -87,7 +92,8 @@ def check(prefill: Prefill = [], decode: Decode = [], router: Router = None,  # 
           model_config: ModelConfig = None, dtype: Dtype = None, tensor_parallel: TensorParallel = 1,
           connector: Connector = None, limit_ms: LimitMs = 100.0, samples: Samples = 5,
           prompt_tokens: PromptTokens = None, answer_tokens: AnswerTokens = 8, age: Age = "on",
-          api_key_env: ApiKeyEnv = None, accept_content_only: AcceptContentOnly = False,
+          api_key_env: ApiKeyEnv = None, topology: TopologyFiles = [], prefill_gpus: PrefillGpus = None,  # noqa: B006
+          decode_gpus: DecodeGpus = None, accept_content_only: AcceptContentOnly = False,
           request_limit_s: RequestLimit = 60.0, limit_s: OverallLimit = 900.0, watch: Watch = None,
           how: How = "text", as_json: AsJson = False, prometheus_file: PrometheusFile = None) -> None:  # fmt: skip
     """Whether KV cache moves from prefill to decode in any vLLM deployment: the gate's probe and verdict.
@@ -107,7 +113,8 @@ def check(prefill: Prefill = [], decode: Decode = [], router: Router = None,  # 
         positive(option, value, unit, faults)
     pods = Pods(namespace, prefill_selector, decode_selector, port, kubeconfig, context)
     where = Where(tuple(prefill), tuple(decode), router, pods, decode_log, pod_logs)
-    act = _act(where, settings, api_key(api_key_env, faults), faults)
+    given = Given(texts("--topology", topology, faults), gpus(prefill_gpus, decode_gpus, faults))
+    act = _act(where, settings, api_key(api_key_env, faults), given, faults)
     if watch is not None and decode_log is not None:
         faults.append("--watch: found --decode-log, which does not change; wanted engines or pods")
     if faults or act is None:
@@ -180,33 +187,31 @@ class Output:
 
 
 Act = Callable[[], Result]
-Words = Callable[[], dict[str, str]]
-"""The logs of the engines' pods by name, as far as they can be read."""
 
 
-def _act(where: Where, settings: Settings, key: str, faults: Faults) -> Act | None:
+def _act(where: Where, settings: Settings, key: str, given: Given, faults: Faults) -> Act | None:
     """What one check does; None, and faults, where that is not clear."""
     if len(where.sources) != 1:
         faults.found("what to check", " and ".join(where.sources) or "nothing", f"one of: {SOURCES}")
         return None
     if where.log is not None:
         path = where.log
-        return lambda: _judge_log(path, settings.limit_ms)
+        return lambda: given.added(_judge_log(path, settings.limit_ms))
     if where.sources == ["pods"]:
-        return _act_on_pods(where, settings, key, faults)
+        return _act_on_pods(where, settings, key, given, faults)
     prefill, decode = targets("--prefill", where.prefill, faults), targets("--decode", where.decode, faults)
     router = _router(where.router, faults)
     if where.pod_logs:
         faults.append("--pod-logs: found URLs, wanted --namespace and --decode-selector")
-    for option, given in (("--prefill", where.prefill), ("--decode", where.decode)):
-        if not given:
+    for option, urls in (("--prefill", where.prefill), ("--decode", where.decode)):
+        if not urls:
             faults.found(option, "no URL", "at least one: a transfer goes from one engine to another")
     named = [*(("--prefill", t.url) for t in prefill), *(("--decode", t.url) for t in decode)]
     distinct([*named, *([("--router", router)] if router else [])], faults)
-    return _remembering(lambda: Deployment(prefill, decode, router), settings, key)
+    return _remembering(Deployment(prefill, decode, router), settings, key, given)
 
 
-def _act_on_pods(where: Where, settings: Settings, key: str, faults: Faults) -> Act:
+def _act_on_pods(where: Where, settings: Settings, key: str, given: Given, faults: Faults) -> Act:
     pods, router = where.pods, _router(where.router, faults)
     needed = [("--namespace", pods.namespace), ("--decode-selector", pods.decode)]
     needed += [] if where.pod_logs else [("--prefill-selector", pods.prefill)]
@@ -214,37 +219,35 @@ def _act_on_pods(where: Where, settings: Settings, key: str, faults: Faults) -> 
         if not value:
             faults.found(option, "nothing", "it beside the other options for pods")
     if where.pod_logs:
-        return lambda: _judge_pod_logs(pods, settings.limit_ms)
-
-    def deployment() -> Deployment:
-        from components.check.pods import Selectors, find
-
-        found = find(pods.connect(), Selectors(pods.prefill or "", pods.decode or "", pods.port))
-        return Deployment(*found, router)
-
-    def words() -> dict[str, str]:
-        from components.check.pods import words as words_of
-
-        return words_of(pods.connect(), [pods.prefill or "", pods.decode or ""])
-
-    return _remembering(deployment, settings, key, words)
+        return lambda: given.added(_judge_pod_logs(pods, settings.limit_ms))
+    return _remembering_pods(pods, router, settings, key, given)
 
 
-def _remembering(deployment: Callable[[], Deployment], settings: Settings, key: str, words: Words | None = None) -> Act:
-    """Check again and again. `words` reads the logs of pods, where the engines are some."""
+def _remembering_pods(pods: Pods, router: str | None, settings: Settings, key: str, given: Given) -> Act:
+    """Check again and again what the selectors find, and ask Kubernetes about what was no pass."""
     memory = Memory()
 
     def act() -> Result:
-        result = check_once(Client(settings.request_limit_s, key), deployment(), settings, memory)
-        if words is None:
-            return result
-        if result.faults and all(fault.kind == "no-answer" for fault in result.faults):
-            result = unmeasured([*result.faults, Fault("no-answer", (
-                "no pod can be reached by its IP: run the check where the cluster's pod network is, or forward ports "
-                "(kubectl port-forward) and give --prefill and --decode URLs"))], settings.limit_ms)  # fmt: skip
-        return result if result.outcome == "pass" else replace(result, clues=diagnose(result.cause, words()))
+        from components.check.fate import with_fates
+        from components.check.pods import Selectors, find, words
+
+        cluster = pods.connect()
+        found = find(cluster, Selectors(pods.prefill or "", pods.decode or "", pods.port))
+        deployment = Deployment(found.prefill, found.decode, router)
+        result = check_once(Client(settings.request_limit_s, key), deployment, settings, memory)
+        logs = words(cluster, [pods.prefill or "", pods.decode or ""])
+        result = given.added(with_fates(cluster, found.pods, result), deployment, logs)
+        return result if result.outcome == "pass" else replace(result, clues=diagnose(result.cause, logs))
 
     return act
+
+
+def _remembering(deployment: Deployment, settings: Settings, key: str, given: Given) -> Act:
+    """Check again and again."""
+    memory = Memory()
+    return lambda: given.added(
+        check_once(Client(settings.request_limit_s, key), deployment, settings, memory), deployment
+    )
 
 
 def _router(url: str | None, faults: Faults) -> str | None:

@@ -115,12 +115,13 @@ class Engine:
 class Server:
     """HTTP before one engine, or in turns before several. `key`: what it wants; `answers`: instead of an engine's."""
 
-    def __init__(self, *engines: Engine, key: str | None = None, answers: Any = None, delay_s: float = 0.0) -> None:
+    def __init__(self, *engines: Engine, key: str | None = None, answers: Any = None, delay_s: float = 0.0,
+                 port: int = 0) -> None:  # fmt: skip
         self.engines, self.key, self.answers, self.delay_s = engines, key, answers, delay_s
         self.turns = cycle(engines)
         self.seen: list[tuple[str, str | None]] = []
         self.open = 0
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.http = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
         self.http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
         self.thread = threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True)

@@ -12,8 +12,12 @@ import pytest
 from components.check.engine import cache_of
 from components.check.process import birth, counts, fallen, same_process
 from components.release import probe
+from components.topology.evidence import ASK_LINKS
 from tests.unit.check_runs import QUICK, config_file, on, run
 from tests.unit.fake_vllm import Engine, Server, between, serving
+from tests.unit.transports import TCP
+
+DATA = Path(__file__).resolve().parents[1] / "data/topology"
 
 
 @pytest.fixture(autouse=True)
@@ -144,6 +148,37 @@ def test_what_is_wrong_fails_with_its_own_cause(engines: Any, cause: str) -> Non
     assert (ran.code, ran.json["outcome"], ran.json["cause"]) == (1, "fail", cause)
     assert ran.json["fix"] and "pulumi" not in ran.json["fix"]
     assert (ran.json["basis"] == "consistency") == (cause == "part-arrived"), "only what was done is said"
+
+
+def test_a_slow_link_whose_topology_is_given_says_why(tmp_path: Path) -> None:
+    file, junk = tmp_path / "decode.log", tmp_path / "notes.txt"
+    file.write_text(TCP)
+    junk.write_text("nothing of use\n")
+    with serving(*slow()) as (prefill, decode):
+        ran = on(
+            prefill, decode, "--topology", str(DATA / "rtx5090-2.txt"), "--topology", str(file), "--topology", str(junk)
+        )
+        plain = run("--prefill", prefill.url, "--decode", decode.url, *QUICK, "--topology", str(file))
+    found = ran.json
+    assert (ran.code, found["cause"]) == (1, "slow-link")
+    assert "peer access not used: tcp/bond0" in found["message"] and "GPU0-GPU1 GNS" in found["message"]
+    assert found["fix"].startswith("fix peer access: ")
+    way = found["topology"]
+    assert (way["path"], way["peer_access"], way["link"], way["same_host"]) == ("tcp", "not-supported", "PHB", True)
+    assert any(note.startswith(f"{junk}: found no matrix") for note in found["notes"])
+    assert (
+        "  way:   blocks went by TCP" in plain.out
+        and f"  ask:   on the machine of the GPUs run `{ASK_LINKS}" in plain.out
+    )
+
+
+def test_a_fast_link_says_its_way_and_one_that_is_not_known_is_no_better_for_it() -> None:
+    with serving(Engine(), Engine()) as (prefill, decode):
+        found = on(prefill, decode).json
+        assert (found["topology"]["path"], found["topology"]["peer_access"]) == ("not-known", "not-known")
+        ran = on(prefill, decode, "--topology", "/no/such/file", "--prefill-gpus", "first")
+    assert ran.code == 2
+    assert "--topology: found no readable file" in ran.err and "--prefill-gpus: found first" in ran.err
 
 
 def test_a_prefiller_in_the_decoders_role_is_named() -> None:

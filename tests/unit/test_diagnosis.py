@@ -19,6 +19,7 @@ from components.release.verdict import Verdict
 from infra.report import refusal
 from tests.unit.check_runs import run
 from tests.unit.test_check_log import line
+from tests.unit.transports import TCP
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 NO_CONNECTOR = (
@@ -126,6 +127,17 @@ def test_a_log_file_is_judged_with_its_clues(tmp_path: Path) -> None:
     log.write_text(f"{MISMATCH}\n{line(failed=3)}\n")
     ran = run("--decode-log", str(log))
     assert ran.code == 1 and "clue:  " in ran.out and "same image, model, dtype" in ran.out, ran.out + ran.err
+
+
+def test_a_slow_release_says_by_its_own_logs_what_moved_its_blocks_and_asks_for_the_rest() -> None:
+    found = explained(FakeCluster({"decode-1": TCP}), "abc", failed("slow-link"))  # type: ignore[arg-type]
+    assert "peer access not used: tcp/bond0" in found.message and found.fix.startswith("fix peer access: ")
+    assert "nvidia-smi topo -p2p r" in found.fix and "--topology FILE" in found.fix
+    assert found.topology is not None and found.topology["path"] == "tcp"
+    silent = explained(FakeCluster({"decode-1": "no word of it"}), "abc", failed("slow-link"))  # type: ignore[arg-type]
+    assert silent.message == failed("slow-link").message, "what is not known explains nothing"
+    assert silent.fix.startswith("the general way out; to know more: ") and "UCX_PROTO_INFO=y" in silent.fix
+    assert explained(FakeCluster({"decode-1": TCP}), "abc", failed("wrong-bytes")).topology is None  # type: ignore[arg-type]
 
 
 def test_the_page_is_that_of_the_code() -> None:
