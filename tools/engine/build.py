@@ -34,8 +34,12 @@ PROVIDER = GoTool(
     f"-X main.version={version('pulumi-kubernetes')}",
 )
 SCRIPTS = ("python/cmd/pulumi-language-python-exec", "python/dist/pulumi-resource-pulumi-python")
+GENERATOR = GoTool("sdk-generator", HERE / "codegen", ".")
+OTHER_LANGUAGES = ("nodejs", "go")
+"""Whose SDKs can be written, beside Python's."""
 HOST = """#!/bin/sh
-exec "${PULUMI_PYTHON_CMD:-python3}" "$(dirname "$(readlink -f "$0")")/language_host.py" "$@"
+export SPLITSERVE_HOST_LANGUAGE={language}
+exec "${{PULUMI_PYTHON_CMD:-python3}}" "$(dirname "$(readlink -f "$0")")/language_host.py" "$@"
 """
 
 
@@ -57,13 +61,25 @@ def provider_path(bin_folder: Path) -> Path:
 
 def cli_steps(bin_folder: Path, go_cache: Path) -> list[Step]:
     """The CLI and the Python host beside it."""
-    host = bin_folder / "pulumi-language-python"
     return [
         build_step(CLI, bin_folder, go_cache),
         Step(
             "install the Python language host",
-            lambda: host.exists() and filecmp.cmp(HERE / "language_host.py", bin_folder / "language_host.py", False),
+            lambda: _same_host(bin_folder, "python"),
             lambda log: _install_host(bin_folder, go_cache, log),
+            "see the log",
+        ),
+    ]
+
+
+def generator_steps(bin_folder: Path, go_cache: Path) -> list[Step]:
+    """What writes SDKs, and the hosts by which `pulumi package` asks for other languages' than Python."""
+    return [
+        build_step(GENERATOR, bin_folder, go_cache),
+        Step(
+            "install the SDK hosts",
+            lambda: all(_same_host(bin_folder, language) for language in OTHER_LANGUAGES),
+            lambda _: [_write_host(bin_folder, language) for language in OTHER_LANGUAGES],
             "see the log",
         ),
     ]
@@ -92,9 +108,18 @@ def _install_host(bin_folder: Path, go_cache: Path, log: Log) -> None:
         target = bin_folder / Path(script).name
         shutil.copyfile(sdk / script, target)
         target.chmod(0o755)
-    shutil.copyfile(HERE / "language_host.py", bin_folder / "language_host.py")
-    host = bin_folder / "pulumi-language-python"
-    host.write_text(HOST)
-    host.chmod(0o755)
+    _write_host(bin_folder, "python")
     log.path.parent.mkdir(parents=True, exist_ok=True)
     log.path.write_text(f"from {sdk}\n")
+
+
+def _write_host(bin_folder: Path, language: str) -> None:
+    shutil.copyfile(HERE / "language_host.py", bin_folder / "language_host.py")
+    host = bin_folder / f"pulumi-language-{language}"
+    host.write_text(HOST.format(language=language))
+    host.chmod(0o755)
+
+
+def _same_host(bin_folder: Path, language: str) -> bool:
+    host = bin_folder / f"pulumi-language-{language}"
+    return host.exists() and filecmp.cmp(HERE / "language_host.py", bin_folder / "language_host.py", False)
