@@ -11,7 +11,7 @@ import pulumi
 
 from infra import ground, naming
 from infra.cluster_layer import declare_cluster
-from infra.serving_layer import USERS_FAULTS, declare_update, passed_or, plan_release
+from infra.serving_layer import USERS_FAULTS, declare_update, plan_release, refusal_of
 from infra.settings import is_cluster_layer
 from infra.site import Site
 from infra.stack_values import stack_values
@@ -42,8 +42,14 @@ async def declare() -> dict[str, Any]:
     theirs = await ground.cluster_of_another(planned.plan, site.where)
     observed = ground.observe(planned.plan, site, theirs)
     served = declare_update(planned, observed, await _own_ledger(), site, theirs)
-    passed_or(pulumi.RunError, planned, served, site)
+    refusal_of(planned, served, site).apply(_fail)
     return served.outputs
+
+
+def _fail(refusal: str) -> None:
+    """End the update as failed, where there is a reason."""
+    if refusal:
+        raise pulumi.RunError(refusal)
 
 
 async def _own_ledger() -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,11 +41,10 @@ class Planned:
 
 @dataclass(frozen=True)
 class Served:
-    """`outputs` by the contract's names, with the platform's own; `opts` are those that the switch was made with."""
+    """`outputs` by the contract's names, with the platform's own."""
 
     outputs: dict[str, Any]
     switch: ReleaseSwitch
-    opts: pulumi.ResourceOptions
 
 
 def plan_release(values: Mapping[str, Any], site: Site) -> Planned:
@@ -71,7 +70,7 @@ def declare_update(planned: Planned, observed: Observed, saved: Any, site: Site,
     switch = ReleaseSwitch("switch", _switch_args(plan, observed, ledger, update, base, site), base.opts)
     _say_result(plan.settings, switch)
     configured = Configured(release.id, plan.settings.model.name, observed.access.namespace, base.ca)
-    return Served(base.outputs | exported(configured, switch), switch, base.opts)
+    return Served(base.outputs | exported(configured, switch), switch)
 
 
 def _switch_args(plan: Plan, observed: Observed, ledger: Ledger, update: UpdatePlan, base: Ground,
@@ -96,22 +95,22 @@ def _switch_args(plan: Plan, observed: Observed, ledger: Ledger, update: UpdateP
     )
 
 
-def passed_or(failed: Callable[[str], Exception], planned: Planned, served: Served, site: Site,
-              *also: pulumi.Input[Any]) -> pulumi.Output[None]:  # fmt: skip
-    """Raise `failed` unless the release has passed, after everything that had to be done is done and saved.
+def refusal_of(planned: Planned, served: Served, site: Site) -> pulumi.Output[str]:
+    """Why the update has failed, empty where it has not: known after everything that had to be done is done.
 
-    `also` are further things to wait for. A preview does not know, and raises nothing.
+    A preview does not know, and says nothing.
     """
     settings, switch = planned.plan.settings, served.switch
+    dry = pulumi.runtime.is_dry_run()
 
-    def judge(values: list[Any]) -> None:
-        verdict, ledger, endpoint, *_ = values
-        if verdict["outcome"] != "pass":
-            live = (ledger.get("live") or {}).get("release", {}).get("id")
-            raise failed(refusal(site.where, planned.release.id, settings.note, verdict, live, endpoint))
+    def judge(values: list[Any]) -> str:
+        verdict, ledger, endpoint, _ = values
+        if dry or verdict["outcome"] == "pass":
+            return ""
+        live = (ledger.get("live") or {}).get("release", {}).get("id")
+        return refusal(site.where, planned.release.id, settings.note, verdict, live, endpoint)
 
-    waited = pulumi.Output.all(switch.verdict, switch.ledger, switch.endpoint, switch.done, *also)
-    return waited.apply(lambda _: None) if pulumi.runtime.is_dry_run() else waited.apply(judge)
+    return pulumi.Output.all(switch.verdict, switch.ledger, switch.endpoint, switch.done).apply(judge)
 
 
 def _warn(warnings: Iterable[str]) -> None:

@@ -33,14 +33,14 @@ def arguments(section: type[BaseModel], made: Types | None = None) -> Any:
     return made[section.__name__]
 
 
-def alternatives(annotation: Any) -> tuple[Any, ...]:
+def alternatives(annotation: Any) -> list[Any]:
     """The types that an annotation allows beside None, without their limits."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return alternatives(get_args(annotation)[0])
     if origin in (Union, UnionType):
-        return tuple(one for part in get_args(annotation) if part is not NoneType for one in alternatives(part))
-    return (annotation,)
+        return [one for part in get_args(annotation) if part is not NoneType for one in alternatives(part)]
+    return [annotation]
 
 
 def _field(section: type[BaseModel], name: str, field: FieldInfo, made: Types) -> Any:
@@ -52,7 +52,7 @@ def _shape(annotation: Any, name: str, made: Types) -> Any:
     allowed = alternatives(annotation)
     if len(allowed) > 1:
         return Any
-    (only,) = allowed
+    only = allowed[0]
     origin = get_origin(only)
     if origin is Literal:
         return _enumeration(name, get_args(only), made)

@@ -8,9 +8,7 @@ import sys
 from typing import Any
 
 import grpc
-from pulumi.errors import InputPropertiesError
 from pulumi.provider.experimental.component import ComponentProvider
-from pulumi.provider.server import ComponentInitError
 from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
 from pulumi.runtime.proto import provider_pb2_grpc
 
@@ -31,15 +29,6 @@ class Package(ComponentProvider):
     def map_inputs(self, inputs: Any, component_def: Any) -> Any:
         """As they came: the settings' own reader tells all faults at once, and knows the schema's names."""
         return inputs
-
-    def construct(self, *args: Any, **kwargs: Any) -> Any:
-        """Raises what is wrong with inputs as that, and not as a failure of the component."""
-        try:
-            return super().construct(*args, **kwargs)
-        except ComponentInitError as error:
-            if isinstance(error.inner, InputPropertiesError):
-                raise error.inner from None
-            raise
 
 
 def main() -> None:

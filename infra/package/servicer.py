@@ -31,7 +31,10 @@ class Servicer(ProviderServicer):
         return proto.DiffResponse(changes=proto.DiffResponse.DIFF_NONE)
 
     async def Check(self, request: Any, context: Any) -> Any:
-        return proto.CheckResponse(inputs=request.news)
+        olds, news = _properties(request.olds, True), _properties(request.news, True)
+        found = await _carried_out(context, lambda: _provider(request.urn).check(olds, news))
+        failures = [proto.CheckFailure(property=f.property, reason=f.reason) for f in found.failures]
+        return proto.CheckResponse(inputs=request.news, failures=failures)
 
     async def Diff(self, request: Any, context: Any) -> Any:
         olds, news = _properties(request.olds, True), _properties(request.news, True)

@@ -4,30 +4,26 @@ Its ledger is in the cluster, beside what it tells of: the stack's outputs are t
 """
 # No `annotations` from `__future__`: Pulumi's analyzer reads the types themselves.
 
-import json
 import re
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NoReturn, Optional, TypedDict
+from typing import Any, TypedDict
 
 import pulumi
-import pulumi_kubernetes as k8s
-from pulumi.errors import InputPropertiesError
 from pulumi.output import UNKNOWN, contains_unknowns
 
 from components.release.cluster import Cluster, ClusterFault
 from components.release.expectation import whole_numbers
-from components.serving.labels import MANAGED_BY
+from components.release.ledger_record import NAME
 from infra import ground, naming
 from infra.package.arguments import ServingArgs
-from infra.package.hosted import hosted
-from infra.package.version import VERSION
-from infra.serving_layer import USERS_FAULTS, Served, declare_update, passed_or, plan_release
+from infra.package.hosted import ADMISSION, HOSTED, LEDGER, Hosted
+from infra.serving_layer import USERS_FAULTS, declare_update, plan_release, refusal_of
 from infra.settings import SettingsError
 from infra.site import Site
 
-LEDGER = "splitserve-ledger"
-"""The ConfigMap that keeps the ledger, in the form of a release's record."""
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
+QUIET = pulumi.ResourceOptions(hide_diffs=["ledger"])
+NAMED = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
 PLATFORMS = ("existing", "local")
 
 
@@ -63,11 +59,11 @@ class Serving(pulumi.ComponentResource):
     """The name of the live release's model."""
     api_key_secret: pulumi.Output[ApiKeySecret]
     """Where the clients' keys are; empty where the live release asks for none."""
-    live: pulumi.Output[Optional[str]]
+    live: pulumi.Output[str | None]
     """The id of the release that has the traffic: it passed its gate."""
-    kv_transfer_ms: pulumi.Output[Optional[float]]
+    kv_transfer_ms: pulumi.Output[float | None]
     """The live release's mean KV transfer with fresh caches, in ms, where it was measured."""
-    kv_transfer_aged_ms: pulumi.Output[Optional[float]]
+    kv_transfer_aged_ms: pulumi.Output[float | None]
     """The same with aged caches: the judged figure."""
     verdict: pulumi.Output[str]
     """Of the last update: `pass`, `fail` or `inconclusive`."""
@@ -82,7 +78,7 @@ class Serving(pulumi.ComponentResource):
         self,
         name: str,
         args: ServingArgs,  # pyright: ignore[reportInvalidTypeForm]
-        opts: Optional[pulumi.ResourceOptions] = None,
+        opts: pulumi.ResourceOptions | None = None,
     ) -> None:
         super().__init__(f"{naming.PROJECT}:index:Serving", name, {}, opts)
         self._name = name
@@ -109,48 +105,41 @@ class Serving(pulumi.ComponentResource):
                 self,
             )
             return pulumi.Output.from_input(UNKNOWN)
+        where = f"{pulumi.get_project()}/{pulumi.get_stack()}: Serving {self._name}"
         try:
-            return self._declare(whole_numbers(values))
+            return self._declare(whole_numbers(values), where)
         except USERS_FAULTS as error:
-            raise InputPropertiesError(str(error)) from None
+            # Nothing comes after it: the engine ends the update.
+            return self._admission(str(error), pulumi.ResourceOptions(parent=self)).apply(lambda _: {})
 
-    def _declare(self, values: dict[str, Any]) -> dict[str, Any]:
-        site = self._site()
-        _refuse_platform(values, site.where)
+    def _declare(self, values: dict[str, Any], where: str) -> dict[str, Any]:
+        """Raises one of `USERS_FAULTS`."""
+        _refuse_name(self._name, where)
+        _refuse_platform(values, where)
+        owner = naming.owner_of(pulumi.get_organization(), pulumi.get_project(), pulumi.get_stack(), self._name)
+        site = Site(Path.cwd(), where, owner, pulumi.get_stack(), Part(self._name, self), HOSTED)
         planned = plan_release(values, site)
         observed = ground.observe(planned.plan, site)
         try:
-            saved = Cluster(observed.access).read_record(LEDGER)
+            saved = Cluster(observed.access).read_record(NAME)
         except ClusterFault as fault:
-            raise SettingsError(site.where, [f"platform.kubeconfig: {fault}"]) from None
+            raise SettingsError(where, [f"platform.kubeconfig: {fault}"]) from None
         served = declare_update(planned, observed, saved, site)
-        kept = self._keep_ledger(served, observed.access.namespace, site)
-        passed = passed_or(InputPropertiesError, planned, served, site, kept.urn)
+        inside = pulumi.ResourceOptions(parent=site.parent, depends_on=[served.switch])
+        inputs = {**asdict(observed.access), "ledger": served.switch.ledger}
+        ledger = Hosted(LEDGER, "ledger", inputs, pulumi.ResourceOptions.merge(inside, QUIET))
+        after = pulumi.ResourceOptions(parent=self, depends_on=[ledger])
+        admitted = self._admission(refusal_of(planned, served, site), after)
         if pulumi.runtime.is_dry_run():
             return served.outputs
         return {
-            name: pulumi.Output.all(value, passed).apply(lambda both: both[0]) for name, value in served.outputs.items()
+            name: pulumi.Output.all(value, admitted).apply(lambda both: both[0])
+            for name, value in served.outputs.items()
         }
 
-    def _site(self) -> Site:
-        """Refuses a name that types can't have: children are told from another component's by it."""
-        where = f"{pulumi.get_project()}/{pulumi.get_stack()}: Serving {self._name}"
-        if not NAME.fullmatch(self._name):
-            _refuse(where, f"the resource's name: found {self._name!r}; wanted a letter, then letters, digits, - and _")
-        owner = naming.owner_of(pulumi.get_organization(), pulumi.get_project(), pulumi.get_stack(), self._name)
-        return Site(Path.cwd(), where, owner, pulumi.get_stack(), Part(self._name, self), hosted(VERSION))
-
-    def _keep_ledger(self, served: Served, namespace: str, site: Site) -> k8s.core.v1.ConfigMap:
-        """After everything that the update did, so that it tells what is true; refused releases are in it, too."""
-        data = served.switch.ledger.apply(lambda ledger: json.dumps(whole_numbers(ledger), sort_keys=True))
-        opts = pulumi.ResourceOptions(parent=site.parent, depends_on=[served.switch], hide_diffs=["data"])
-        labels = {**MANAGED_BY, "app.kubernetes.io/component": "record"}
-        return k8s.core.v1.ConfigMap(
-            "ledger",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=LEDGER, namespace=namespace, labels=labels),
-            data={"record.json": data},
-            opts=pulumi.ResourceOptions.merge(served.opts, opts),
-        )
+    def _admission(self, refusal: pulumi.Input[str], opts: pulumi.ResourceOptions) -> pulumi.Output[str]:
+        """Known once the engine has let the update pass."""
+        return Hosted(ADMISSION, f"{self._name}-admission", {"refusal": refusal}, opts).id
 
 
 class Part(pulumi.ComponentResource):
@@ -187,5 +176,9 @@ def _refuse_platform(values: dict[str, Any], where: str) -> None:
         raise SettingsError(where, faults)
 
 
-def _refuse(where: str, fault: str) -> NoReturn:
-    raise SettingsError(where, [fault])
+def _refuse_name(name: str, where: str) -> None:
+    """A part of a type, by which its children are told from another component's."""
+    if not NAMED.fullmatch(name):
+        raise SettingsError(where, [
+            f"the resource's name: found {name!r}; wanted a letter, then at most 62 letters, digits, - and _"
+        ])  # fmt: skip
