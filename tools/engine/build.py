@@ -99,16 +99,22 @@ def install_provider(bin_folder: Path, pulumi_home: Path) -> None:
 
 
 def _install_host(bin_folder: Path, go_cache: Path, log: Log) -> None:
+    """Another host needs no module: Go's caches are gone by the time that it changes."""
+    if missing := [script for script in SCRIPTS if not (bin_folder / Path(script).name).exists()]:
+        _install_scripts(missing, bin_folder, go_cache, log)
+    _write_host(bin_folder, "python")
+
+
+def _install_scripts(scripts: list[str], bin_folder: Path, go_cache: Path, log: Log) -> None:
     listed = subprocess.run(
         ["go", "list", "-m", "-json", SDK_MODULE],
         cwd=CLI.module, env=go_environment(go_cache), capture_output=True, text=True, check=True,
     )  # fmt: skip
     sdk = Path(json.loads(listed.stdout)["Dir"])
-    for script in SCRIPTS:
+    for script in scripts:
         target = bin_folder / Path(script).name
         shutil.copyfile(sdk / script, target)
         target.chmod(0o755)
-    _write_host(bin_folder, "python")
     log.path.parent.mkdir(parents=True, exist_ok=True)
     log.path.write_text(f"from {sdk}\n")
 

@@ -2,7 +2,7 @@
 
 Pulumi's host is a Go program that is not served as a module; this one implements the same service
 as far as `up`, `preview`, `destroy`, `--policy-pack` and `package` use it. A user who has a `pulumi` of their
-own has its host as well, and never runs this one. Of other languages it writes SDKs, and runs no programs.
+own has its host as well, and never runs this one. Of other languages it writes SDKs, and runs Node.js's programs.
 
 Contract: prints its port on the first line; the engine's address is the last argument. Source:
 pulumi 3.274 `sdk/proto/pulumi/language.proto`, `sdk/python/cmd/pulumi-language-python/main.go`.
@@ -67,32 +67,38 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         return empty_pb2.Empty()
 
     def Run(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Run the program with the project's Python; its output goes where this host's goes."""
+        """Run the program; its output goes where this host's goes."""
         environment = os.environ | {
             "PULUMI_CONFIG": json.dumps(dict(request.config)),
             "PULUMI_CONFIG_SECRET_KEYS": json.dumps(list(request.configSecretKeys)),
+            "PULUMI_NODEJS_TYPESCRIPT": "true",
         }
         flags = {
-            "--monitor": request.monitor_address,
-            "--engine": self.engine,
-            "--project": request.project,
-            "--root_directory": request.info.root_directory,
-            "--stack": request.stack,
-            "--pwd": request.pwd,
-            "--dry_run": str(request.dryRun).lower(),
-            "--parallel": str(request.parallel),
-            "--organization": request.organization,
+            "monitor": request.monitor_address,
+            "engine": self.engine,
+            "project": request.project,
+            "root_directory": request.info.root_directory,
+            "stack": request.stack,
+            "pwd": request.pwd,
+            "dry_run": "true" if request.dryRun else "",
+            "parallel": str(request.parallel),
+            "organization": request.organization,
         }
-        command = [sys.executable, "-u", str(self.executor)]
-        for flag, value in flags.items():
-            if value:
-                command += [flag, value]
-        command += [request.info.program_directory, *request.args]
-        self.child = subprocess.Popen(command, env=environment, cwd=request.pwd or None)
+        command = self._command({name: value for name, value in flags.items() if value}, request.info.program_directory)
+        self.child = subprocess.Popen([*command, *request.args], env=environment, cwd=request.pwd or None)
         code = self.child.wait()
         if code in REPORTED_ERRORS:
             return language_pb2.RunResponse(bail=True)
         return language_pb2.RunResponse(error=f"the program ended with exit code {code}" if code else "")
+
+    def _command(self, flags: dict[str, str], program: str) -> list[str]:
+        """The project's Python, or Node.js with the SDK that the program has installed."""
+        if LANGUAGE == "nodejs":
+            executor = Path(program) / "node_modules/@pulumi/pulumi/cmd/run"
+            dashed = [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
+            return ["node", str(executor), *dashed, program]
+        given = [part for name, value in flags.items() for part in (f"--{name}", value)]
+        return [sys.executable, "-u", str(self.executor), *given, program]
 
     def GeneratePackage(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Write an SDK by Pulumi's own generator, which `make test-engine` builds."""
