@@ -79,7 +79,7 @@ def generator_steps(bin_folder: Path, go_cache: Path) -> list[Step]:
         Step(
             "install the SDK hosts",
             lambda: all(_same_host(bin_folder, language) for language in OTHER_LANGUAGES),
-            lambda _: [_write_host(bin_folder, language) for language in OTHER_LANGUAGES],
+            lambda _: _write_hosts(bin_folder),
             "see the log",
         ),
     ]
@@ -117,6 +117,11 @@ def _install_scripts(scripts: list[str], bin_folder: Path, go_cache: Path, log: 
         target.chmod(0o755)
     log.path.parent.mkdir(parents=True, exist_ok=True)
     log.path.write_text(f"from {sdk}\n")
+
+
+def _write_hosts(bin_folder: Path) -> None:
+    for language in OTHER_LANGUAGES:
+        _write_host(bin_folder, language)
 
 
 def _write_host(bin_folder: Path, language: str) -> None:
