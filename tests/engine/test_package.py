@@ -183,3 +183,11 @@ def test_two_of_them_share_a_stack_and_one_may_wait_for_the_other(
     assert outputs["first"] and outputs["second"] and outputs["first"] != outputs["second"]
     destroyed = two.destroy()
     assert destroyed.code == 0, destroyed.text
+
+
+def test_an_sdk_for_go_is_written_as_well(chat: Packaged, tmp_path: Path) -> None:
+    """It is not compiled here: that takes Go's module cache of Pulumi's SDK."""
+    written = chat.pulumi("package", "gen-sdk", str(PACKAGE), "--language", "go", "--local", "--out", str(tmp_path))
+    assert written.code == 0, written.text
+    assert "type ServingArgs struct" in (tmp_path / "go/splitserve/serving.go").read_text()
+    assert "type GateArgs struct" in (tmp_path / "go/splitserve/pulumiTypes.go").read_text()
