@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -14,19 +13,20 @@ from infra import ground
 from infra.leader_worker_sets import controller_args
 from infra.node_plugins import check_plugins, plugin_args
 from infra.read_plan import read_plan
+from infra.site import Site
 from splitserve import names
 
 
-def declare_cluster(values: Mapping[str, Any], project: Path, owner: str, stack: str, where: str) -> dict[str, Any]:
+def declare_cluster(values: Mapping[str, Any], site: Site) -> dict[str, Any]:
     """Declare the layer; the returned mapping is the stack's outputs. Raises SettingsError."""
-    plan, _, warnings = read_plan(values, project, where)
-    observed = ground.observe(plan, project, owner, stack, where)
+    plan, _, warnings = read_plan(values, site.project, site.where)
+    observed = ground.observe(plan, site)
     for warning in [*map(str, warnings), *observed.warnings]:
         pulumi.log.warn(warning)
-    kubernetes, after, outputs = ground.declare_cluster(plan, observed, owner, stack)
-    plugins = check_plugins(plugin_args(plan, owner, observed.found), where)
+    kubernetes, after, outputs = ground.declare_cluster(plan, observed, site)
+    plugins = check_plugins(plugin_args(plan, site.owner, observed.found), site.where)
     opts = pulumi.ResourceOptions(provider=kubernetes, providers=[kubernetes], depends_on=after)
-    if groups := controller_args(plan, owner, observed.found, where):
+    if groups := controller_args(plan, site.owner, observed.found, site.where):
         LeaderWorkerSetController("leader-worker-sets", groups, opts)
     installed = NodePlugins("node-plugins", plugins, opts)
     return outputs | {names.NODE_PLUGINS: {"installed": installed.installed, "left": installed.left}}

@@ -58,25 +58,27 @@ class Ground:
 
 
 def foundation(provider: k8s.Provider, plan: Plan, access: Access, update: UpdatePlan, plugins: NodePluginsArgs,
-               after: list[pulumi.Resource], groups: LeaderWorkerSetArgs | None = None) -> pulumi.ResourceOptions:  # fmt: skip
+               after: list[pulumi.Resource], groups: LeaderWorkerSetArgs | None = None,
+               parent: pulumi.Resource | None = None) -> pulumi.ResourceOptions:  # fmt: skip
     """Namespace, network policies, router identity, node plugins and what makes groups of pods: what every release
-    stands on."""
+    stands on. All of it is below `parent`, as the release switch is by the options that come back."""
     owner = plugins.owner
     namespace = k8s.core.v1.Namespace(
         "namespace",
         metadata=k8s.meta.v1.ObjectMetaArgs(name=access.namespace, labels={**MANAGED_BY, OWNER_LABEL: owner}),
-        opts=pulumi.ResourceOptions(provider=provider, depends_on=after),
+        opts=pulumi.ResourceOptions(provider=provider, depends_on=after, parent=parent),
     )
-    inside = pulumi.ResourceOptions(provider=provider, depends_on=[namespace])
+    inside = pulumi.ResourceOptions(provider=provider, depends_on=[namespace], parent=parent)
     router_access = RouterAccess("router-access", access.namespace, inside)
     policies = NetworkPolicies("network-policies", _policy_args(plan, access), inside)
     on_nodes = _on_nodes(plan, access, update, plugins, inside)
-    on_nodes += _group_controller(groups, pulumi.ResourceOptions(provider=provider, depends_on=after))
+    on_nodes += _group_controller(groups, pulumi.ResourceOptions(provider=provider, depends_on=after, parent=parent))
     if autoscaler := autoscaler_args(plan, access.namespace, update):
         Autoscaler("autoscaler", autoscaler, inside)
     if watched := observability_args(plan, access.namespace, update):
         Observability("observability", watched, inside)
-    return pulumi.ResourceOptions(providers=[provider], depends_on=[namespace, router_access, policies, *on_nodes])
+    needed = [namespace, router_access, policies, *on_nodes]
+    return pulumi.ResourceOptions(providers=[provider], depends_on=needed, parent=parent)
 
 
 def _group_controller(args: LeaderWorkerSetArgs | None, opts: pulumi.ResourceOptions) -> list[pulumi.Resource]:

@@ -1,7 +1,7 @@
 """Where build outputs lie: a folder a kind, named by the hash of what it is made from.
 
 A fresh clone with the same locks and recipes finds everything made; a changed one makes its own.
-Layout below `${XDG_CACHE_HOME:-~/.cache}/splitserve`: engine/KEY/bin, kubernetes/KEY/bin, node/KEY,
+Layout below `${XDG_CACHE_HOME:-~/.cache}/splitserve`: engine/KEY/bin, codegen/KEY/bin, kubernetes/KEY/bin, node/KEY,
 vllm/KEY/site, lws/KEY/bin, prometheus/KEY/bin, and go/ for Go's own caches while it builds.
 """
 
@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools import prometheus
+from tools import gobuild, prometheus
 from tools.engine import build as engine_build
 from tools.localcluster import build as cluster_build
 from tools.localcluster import groups as lws_build
@@ -45,6 +45,7 @@ class Cache:
     images: Path
     groups: Path
     prometheus: Path
+    codegen: Path
 
     @property
     def go(self) -> Path:
@@ -66,6 +67,9 @@ def cache() -> Cache:
     node = key(rootfs.recipe())
     vllm = key(vllm_environment.HERE / "uv.lock", vllm_environment.recipe())
     groups = key(*_lock_files([lws_build.TOOL.module]), lws_build.recipe())
+    generator = engine_build.GENERATOR
+    sources = sorted(generator.module.glob("*.go"))
+    codegen = key(*_lock_files([generator.module]), *sources, gobuild.recipe([generator]))
     return Cache(
         root=root,
         engine=root / "engine" / engine / "bin",
@@ -75,6 +79,7 @@ def cache() -> Cache:
         images=root / "node" / node / f"images-{vllm}.tar",
         groups=root / "lws" / groups / "bin",
         prometheus=root / "prometheus" / key(prometheus.recipe()) / "bin",
+        codegen=root / "codegen" / codegen / "bin",
     )
 
 

@@ -86,7 +86,7 @@ def env() -> None:
     found = cache()
     for name, value in engine_environment().items():
         print(f"export {name}={shlex.quote(value)}")
-    folders = [] if own_pulumi() else [found.engine]
+    folders = [] if own_pulumi() else [found.engine, found.codegen]
     path = ":".join(map(str, [*folders, CHECKOUT / ".venv/bin", found.kubernetes]))
     print(f'export PATH={shlex.quote(path)}:"$PATH"')
     print(f"export KUBECONFIG={shlex.quote(str(found.layout().kubeconfig))}")
@@ -159,14 +159,16 @@ def _build(found: Cache) -> Runner:
     fetch: list[Step] = []
     compute: list[Step] = []
     if not own_pulumi():
-        wanted = engine_build.binaries(found.engine)
-        fetch.append(download_step("Pulumi's modules", engine_build.modules(), wanted, found.go))
+        wanted = [*engine_build.binaries(found.engine), found.codegen / engine_build.GENERATOR.name]
+        modules = [*engine_build.modules(), engine_build.GENERATOR.module]
+        fetch.append(download_step("Pulumi's modules", modules, wanted, found.go))
         compute += engine_build.cli_steps(found.engine, found.go)
         binaries = [*binaries, *wanted]
     fetch.append(download_step("Kubernetes' modules", cluster_build.modules(), binaries, found.go))
     compute += cluster_build.steps(found.kubernetes, found.go)
     if not own_pulumi():
         compute += engine_build.provider_steps(found.engine, found.go)
+        compute += engine_build.generator_steps(found.codegen, found.go)
     fetch += [*rootfs.steps(found.rootfs), *vllm_environment.steps(found.vllm), _pack_step(found)]
     fetch += prometheus.steps(found.prometheus)
     runner.run(compute, fetch)
@@ -205,7 +207,7 @@ def _load_images(found: Cache) -> None:
 
 def full_environment(found: Cache) -> dict[str, str]:
     """What `make env` prints, as a mapping."""
-    folders = [] if own_pulumi() else [str(found.engine)]
+    folders = [] if own_pulumi() else [str(found.engine), str(found.codegen)]
     path = [*folders, str(CHECKOUT / ".venv/bin"), str(found.kubernetes), os.environ.get("PATH", "")]
     return {
         **engine_environment(),

@@ -15,9 +15,9 @@ from typing import Any
 import pulumi
 
 from components.release.cluster import Access
-from components.release.drain import Drain
 from components.release.fleet import FleetCheck
 from components.release.gate import KvGate, gate_inputs
+from components.release.kinds import DYNAMIC, Kinds
 from components.release.ledger import ESTIMATED, TIMES, Ledger, Plan, advance, answered
 from components.release.nodes import Nodes
 from components.release.release import Release
@@ -51,6 +51,7 @@ class SwitchArgs:
     """The address of a load balancer before the node port, where the platform has one."""
     nodes: Nodes | None = None
     """What starts and stops nodes, where the platform makes them."""
+    kinds: Kinds = DYNAMIC
 
 
 class ReleaseSwitch(pulumi.ComponentResource):
@@ -107,7 +108,7 @@ class ReleaseSwitch(pulumi.ComponentResource):
         size = self._size(release)
         inputs = gate_inputs(args.access, release, settings, args.strategy, beside, size, nodes.fault)
         ready = [*self._workloads[release.id].workloads.values(), *nodes.started]
-        return KvGate(f"gate-{release.id}", inputs, pulumi.ResourceOptions(parent=self, depends_on=ready))
+        return args.kinds.gate(f"gate-{release.id}", inputs, pulumi.ResourceOptions(parent=self, depends_on=ready))
 
     def _scale_judged(self, release: Release) -> list[ScalePatch]:
         """Full size once the gate has passed; nothing while it has not."""
@@ -139,7 +140,7 @@ class ReleaseSwitch(pulumi.ComponentResource):
     def _fleet(self, release: Release, after: list[ScalePatch]) -> FleetCheck:
         args, live = self._args, self._args.plan.live
         candidate = args.plan.candidate is not None
-        return FleetCheck(
+        return args.kinds.fleet(
             f"fleet-{release.id}",
             {
                 **asdict(args.access),
@@ -177,7 +178,7 @@ class ReleaseSwitch(pulumi.ComponentResource):
     def _stop_old(self, old: Release, front_door: FrontDoor) -> list[ScalePatch]:
         """Once traffic has moved: drain the old release and stop it. Its manifests stay one update."""
         args = self._args
-        drain = Drain(
+        drain = args.kinds.drain(
             f"drain-{old.id}",
             {
                 **asdict(args.access),

@@ -34,8 +34,12 @@ PROVIDER = GoTool(
     f"-X main.version={version('pulumi-kubernetes')}",
 )
 SCRIPTS = ("python/cmd/pulumi-language-python-exec", "python/dist/pulumi-resource-pulumi-python")
+GENERATOR = GoTool("sdk-generator", HERE / "codegen", ".")
+OTHER_LANGUAGES = ("nodejs", "go")
+"""Whose SDKs can be written, beside Python's."""
 HOST = """#!/bin/sh
-exec "${PULUMI_PYTHON_CMD:-python3}" "$(dirname "$(readlink -f "$0")")/language_host.py" "$@"
+export SPLITSERVE_HOST_LANGUAGE={language}
+exec "${{PULUMI_PYTHON_CMD:-python3}}" "$(dirname "$(readlink -f "$0")")/language_host.py" "$@"
 """
 
 
@@ -57,13 +61,25 @@ def provider_path(bin_folder: Path) -> Path:
 
 def cli_steps(bin_folder: Path, go_cache: Path) -> list[Step]:
     """The CLI and the Python host beside it."""
-    host = bin_folder / "pulumi-language-python"
     return [
         build_step(CLI, bin_folder, go_cache),
         Step(
             "install the Python language host",
-            lambda: host.exists() and filecmp.cmp(HERE / "language_host.py", bin_folder / "language_host.py", False),
+            lambda: _same_host(bin_folder, "python"),
             lambda log: _install_host(bin_folder, go_cache, log),
+            "see the log",
+        ),
+    ]
+
+
+def generator_steps(bin_folder: Path, go_cache: Path) -> list[Step]:
+    """What writes SDKs, and the hosts by which `pulumi package` asks for other languages' than Python."""
+    return [
+        build_step(GENERATOR, bin_folder, go_cache),
+        Step(
+            "install the SDK hosts",
+            lambda: all(_same_host(bin_folder, language) for language in OTHER_LANGUAGES),
+            lambda _: _write_hosts(bin_folder),
             "see the log",
         ),
     ]
@@ -83,18 +99,38 @@ def install_provider(bin_folder: Path, pulumi_home: Path) -> None:
 
 
 def _install_host(bin_folder: Path, go_cache: Path, log: Log) -> None:
+    """Another host needs no module: Go's caches are gone by the time that it changes."""
+    if missing := [script for script in SCRIPTS if not (bin_folder / Path(script).name).exists()]:
+        _install_scripts(missing, bin_folder, go_cache, log)
+    _write_host(bin_folder, "python")
+
+
+def _install_scripts(scripts: list[str], bin_folder: Path, go_cache: Path, log: Log) -> None:
     listed = subprocess.run(
         ["go", "list", "-m", "-json", SDK_MODULE],
         cwd=CLI.module, env=go_environment(go_cache), capture_output=True, text=True, check=True,
     )  # fmt: skip
     sdk = Path(json.loads(listed.stdout)["Dir"])
-    for script in SCRIPTS:
+    for script in scripts:
         target = bin_folder / Path(script).name
         shutil.copyfile(sdk / script, target)
         target.chmod(0o755)
-    shutil.copyfile(HERE / "language_host.py", bin_folder / "language_host.py")
-    host = bin_folder / "pulumi-language-python"
-    host.write_text(HOST)
-    host.chmod(0o755)
     log.path.parent.mkdir(parents=True, exist_ok=True)
     log.path.write_text(f"from {sdk}\n")
+
+
+def _write_hosts(bin_folder: Path) -> None:
+    for language in OTHER_LANGUAGES:
+        _write_host(bin_folder, language)
+
+
+def _write_host(bin_folder: Path, language: str) -> None:
+    shutil.copyfile(HERE / "language_host.py", bin_folder / "language_host.py")
+    host = bin_folder / f"pulumi-language-{language}"
+    host.write_text(HOST.format(language=language))
+    host.chmod(0o755)
+
+
+def _same_host(bin_folder: Path, language: str) -> bool:
+    host = bin_folder / f"pulumi-language-{language}"
+    return host.exists() and filecmp.cmp(HERE / "language_host.py", bin_folder / "language_host.py", False)

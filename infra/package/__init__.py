@@ -1,0 +1,1 @@
+"""The package of Pulumi: what programs in other languages use splitserve by."""
