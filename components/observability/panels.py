@@ -13,6 +13,7 @@ from components.observability.recording import (
     IN_FRONT,
     queued,
 )
+from components.observability.serving_alerts import ASKED
 from components.observability.targets import RELEASE, TIER
 from components.observability.transfer_series import selected, transfer_series
 
@@ -182,7 +183,7 @@ def _breaker() -> Graph:
 
 
 def _answers(limits: AlertLimits) -> Graph:
-    answers = Query(rate("splitserve_gateway_requests_total", limits, "status"), "{{status}}")
+    answers = Query(rate(ASKED, limits, "status"), "{{status}}")
     without = Query(
         rate("splitserve_gateway_prefill_answers_without_kv_params_total", limits, BY_RELEASE), "without KV"
     )

@@ -6,9 +6,13 @@ from components.observability.alert import Alert
 from components.observability.limits import AlertLimits, Part
 from components.observability.recording import BY_RELEASE, ITL, QUEUED, TTFT
 from components.observability.targets import RELEASE, TIER
+from components.observability.transfer_series import selected
 
 HOLDS_S = 300
 GATEWAY = "splitserve_gateway_"
+OF_CLIENTS = 'route=~"/v1/.+"'
+"""The kubelet asks for `/health` and `/liveness` far more often than few clients for answers."""
+ASKED = f"{GATEWAY}requests_total{{{OF_CLIENTS}}}"
 AT_RELEASE = "release {{ $labels." + RELEASE + " }}"
 AT_TIER = "{{ $labels." + TIER + " }} of " + AT_RELEASE
 BY_GATEWAY: frozenset[Part] = frozenset({"gateway"})
@@ -48,16 +52,16 @@ def without_kv(limits: AlertLimits) -> str:
 
 
 def requests_fail(limits: AlertLimits) -> str:
-    def asked(matcher: str = "") -> str:
-        return f"sum by ({BY_RELEASE}) (rate({GATEWAY}requests_total{matcher}[{limits.window}]))"
+    def asked(*matchers: str) -> str:
+        return f"sum by ({BY_RELEASE}) (rate({selected(ASKED, *matchers)}[{limits.window}]))"
 
-    failing = asked('{status=~"429|5.."}')
+    failing = asked('status=~"429|5.."')
     return f"{failing} / ({asked()} > 0) > {limits.failed_share:g}"
 
 
 def upstream_fails(limits: AlertLimits) -> str:
     failures = f"sum by ({BY_RELEASE}, tier) (rate({GATEWAY}upstream_failures_total[{limits.window}]))"
-    asked = f"sum by ({BY_RELEASE}) (rate({GATEWAY}requests_total[{limits.window}]))"
+    asked = f"sum by ({BY_RELEASE}) (rate({ASKED}[{limits.window}]))"
     return f"{failures} / on ({BY_RELEASE}) group_left () ({asked} > 0) > {limits.failed_share:g}"
 
 
@@ -66,7 +70,7 @@ def no_healthy_pod(_: AlertLimits) -> str:
 
 
 def first_byte_slow(limits: AlertLimits) -> str:
-    of = {name: f"sum by ({BY_RELEASE}) (rate({GATEWAY}time_to_first_byte_seconds_{name}[{limits.window}]))"
+    of = {name: f"sum by ({BY_RELEASE}) (rate({GATEWAY}time_to_first_byte_seconds_{name}{{{OF_CLIENTS}}}[{limits.window}]))"
           for name in ("sum", "count")}  # fmt: skip
     return f"{of['sum']} / ({of['count']} > 0) > {limits.ttft_ms / 1000:g}"
 

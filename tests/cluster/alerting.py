@@ -21,8 +21,8 @@ from tools.deployment import Deployment
 SOONER = 10
 """How much shorter alerts wait than they would (`for`), so that twenty of them take minutes."""
 WINDOW_S = 30
-FIRES_LIMIT_S = 240
-RESOLVES_LIMIT_S = 240
+FIRES_LIMIT_S = 420
+RESOLVES_LIMIT_S = 420
 TARGETS_EVERY_S = 2
 GATE_LIMIT_MS = 200
 Act = Callable[[], object]

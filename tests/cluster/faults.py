@@ -52,6 +52,17 @@ def slow_link(pod: Pod, mbit_per_s: float) -> Iterator[None]:
 
 
 @contextmanager
+def refused(source: Pod, target: Pod) -> Iterator[None]:
+    """One pod can't reach another any more, which is ready all the same."""
+    assert source.ip and target.ip
+    link.refuse(source.ip, target.ip)
+    try:
+        yield
+    finally:
+        link.allow(source.ip, target.ip)
+
+
+@contextmanager
 def hanging(pod: Pod) -> Iterator[None]:
     """All of a pod's processes are stopped: connections are taken, and nothing answers."""
     stopped = processes(pod)
@@ -135,11 +146,26 @@ def url_of(pod: Pod) -> str:
 
 
 def processes(pod: Pod) -> list[int]:
-    """The processes of a pod of the local node, by the host name that the kubelet gives its containers."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        with suppress(OSError):
-            if entry.name.isdigit() and f"\0HOSTNAME={pod.name}\0".encode() in b"\0" + (entry / "environ").read_bytes():
-                found.append(int(entry.name))
+    """The processes of a pod of the local node: those of the container whose first has the host name that the kubelet
+    gives it. An engine's own process has written its title over its environment."""
+    running = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    spaces = {space for process in running if _named(process, pod.name) and (space := _space(process))}
+    found = [process for process in running if _space(process) in spaces]
     assert found, f"no process of pod {pod.name} on this machine"
     return found
+
+
+def _named(process: int, host: str) -> bool:
+    try:
+        environment = Path(f"/proc/{process}/environ").read_bytes()
+    except OSError:
+        return False
+    return f"\0HOSTNAME={host}\0".encode() in b"\0" + environment
+
+
+def _space(process: int) -> str | None:
+    """Its space of process ids: a container has its own."""
+    try:
+        return os.readlink(f"/proc/{process}/ns/pid")
+    except OSError:
+        return None

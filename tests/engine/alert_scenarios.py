@@ -168,6 +168,11 @@ ROUTERS = (
     Scenario("clients are turned away", "GatewayRequestsFail", {
         router(f"{GATEWAY}requests_total", 'route="/v1/completions",status="200"'): "0+90x60",
         router(f"{GATEWAY}requests_total", 'route="/v1/completions",status="429"'): "0+10x15 150x45"}, 10, 25),
+    Scenario("clients are turned away, and the kubelet is not", "GatewayRequestsFail", {
+        router(f"{GATEWAY}requests_total", 'route="/health",status="200"'): "0+600x60",
+        router(f"{GATEWAY}requests_total", 'route="/v1/completions",status="503"'): "0+10x15 150x45"}, 10, 25),
+    Scenario("the kubelet asks a gateway that is not ready", "GatewayRequestsFail", {
+        router(f"{GATEWAY}requests_total", 'route="/health",status="503"'): "0+12x60"}, None, 20),
     Scenario("clients that err", "GatewayRequestsFail", {
         router(f"{GATEWAY}requests_total", 'route="/v1/completions",status="200"'): "0+10x60",
         router(f"{GATEWAY}requests_total", 'route="/v1/completions",status="400"'): "0+90x60"}, None, 20),
