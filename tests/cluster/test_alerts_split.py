@@ -21,6 +21,7 @@ SLOW_MBIT_PER_S = 20
 READING_S = 5.0
 """By then the first prompt is computed and its KV cache is being read."""
 MANY_AT_ONCE = 60
+STREAMS = 4
 ELSEWHERE = {
     "vllm-router: errors of engines a second",
     "vllm-router: circuit breaker",
@@ -142,8 +143,14 @@ def test_targets_that_are_not_selected(watch: Watch, client: Client, record_prop
 
 def test_more_requests_than_there_is_room_for(watch: Watch, client: Client, record_property: Record) -> None:
     fault = faults.load(client.endpoint, client.model, MANY_AT_ONCE, tokens=8)
-    names = ["TtftSlow", "ItlSlow", "RequestsQueue"]
+    names = ["TtftSlow", "RequestsQueue"]
     noted(record_property, watch.all_fire(names, fault, lambda: None, client.ask))
+
+
+def test_decoders_that_compute_prompts(watch: Watch, client: Client, record_property: Record) -> None:
+    """Each long prompt stops the answers beside it. Too many requests alone do not: they wait before prefill."""
+    fault = faults.load(client.decode, client.model, STREAMS, tokens=16)
+    noted(record_property, [watch.fires("ItlSlow", fault, lambda: None, client.ask)])
 
 
 def test_an_engine_that_ends_again_and_again(watch: Watch, client: Client, record_property: Record) -> None:
