@@ -66,6 +66,7 @@ def refused(source: Pod, target: Pod) -> Iterator[None]:
 def hanging(pod: Pod) -> Iterator[None]:
     """All of a pod's processes are stopped: connections are taken, and nothing answers."""
     stopped = processes(pod)
+    assert stopped, f"no process of pod {pod.name} on this machine"
     for process in stopped:
         os.kill(process, signal.SIGSTOP)
     try:
@@ -147,12 +148,10 @@ def url_of(pod: Pod) -> str:
 
 def processes(pod: Pod) -> list[int]:
     """The processes of a pod of the local node: those of the container whose first has the host name that the kubelet
-    gives it. An engine's own process has written its title over its environment."""
+    gives it; none while it is between two lives. An engine's own process has written its title over its environment."""
     running = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
     spaces = {space for process in running if _named(process, pod.name) and (space := _space(process))}
-    found = [process for process in running if _space(process) in spaces]
-    assert found, f"no process of pod {pod.name} on this machine"
-    return found
+    return [process for process in running if _space(process) in spaces]
 
 
 def _named(process: int, host: str) -> bool:
