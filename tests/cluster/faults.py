@@ -86,12 +86,12 @@ def end_engine(pod: Pod) -> None:
 
 
 @contextmanager
-def crashing(deployment: Deployment, tier: str) -> Iterator[None]:
-    """An engine of the tier that ends again and again, whenever it has started; it is ready again afterwards."""
+def crashing(deployment: Deployment, tier: str, every_s: float = 0.5) -> Iterator[None]:
+    """An engine of the tier that is ended so often, by default whenever it has started; it is ready again afterwards."""
     over = threading.Event()
 
     def crash() -> None:
-        while not over.wait(0.5):
+        while not over.wait(every_s):
             for pod in pods:
                 end_engine(pod)
 
