@@ -86,6 +86,7 @@ class Watch:
         if self.ask(alert(name, **labels)):
             pending.setdefault(name, now_s)
         if self.ask(alert(name, alertstate="firing", **labels)):
+            pending.setdefault(name, now_s)  # of one without a waiting time the first look may miss it
             firing[name] = now_s
 
     def wait_until_gone(self, names: list[str], after: Act) -> dict[str, float]:
