@@ -136,17 +136,17 @@ class Cluster:
 
     def select(self, selector: str, *, ending: bool = False) -> list[Pod]:
         """The pods that carry some labels; with `ending` also those that are being deleted."""
+        return [_read_pod(p) for p in self._listed(selector) if ending or p.metadata.deletion_timestamp is None]
+
+    def _listed(self, selector: str) -> list[Any]:
         found = call(f"pods ({selector})", lambda: self.core.list_namespaced_pod(
             self.namespace, label_selector=selector, _request_timeout=CALL_LIMIT_S))  # fmt: skip
-        return [_read_pod(p) for p in found.items if ending or p.metadata.deletion_timestamp is None]
+        return found.items
 
     def end_at_once(self, release_id: str) -> None:
         """Cut short what the release's ending pods have left of their grace. One that may not be deleted, or is
         gone by now, ends in its own time."""
-        selector = f"{RELEASE_LABEL}={release_id},{TIER_LABEL}"
-        found = call(f"pods ({selector})", lambda: self.core.list_namespaced_pod(
-            self.namespace, label_selector=selector, _request_timeout=CALL_LIMIT_S))  # fmt: skip
-        for pod in (p.metadata for p in found.items):
+        for pod in (p.metadata for p in self._listed(f"{RELEASE_LABEL}={release_id},{TIER_LABEL}")):
             if pod.deletion_timestamp and (pod.deletion_grace_period_seconds or 0) > SHORTEST_GRACE_S:
                 with suppress(ApiException, HTTPError):
                     self.core.delete_namespaced_pod(

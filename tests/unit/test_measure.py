@@ -68,7 +68,7 @@ def test_the_plan_names_pods_by_address_and_asks_the_router() -> None:
     assert plan["age"]["mode"] == "on"
 
 
-class EndingPods:
+class EndingPods(Cluster):
     """An API server's list of pods, of which deleting one takes it off as soon as its grace is short."""
 
     def __init__(self, **graces: int | None) -> None:
@@ -95,5 +95,5 @@ class EndingPods:
 def test_pods_without_traffic_need_no_grace_and_others_keep_theirs() -> None:
     found = EndingPods(ending=60, forbidden=60, serving=None)
     for _ in range(2):
-        Cluster.end_at_once(found, "r1")  # pyright: ignore[reportArgumentType]
+        found.end_at_once("r1")
     assert found.deleted == [("ending", 1)], "once, and nothing that is not ending anyway"

@@ -1,12 +1,3 @@
-"""Stands in for llguidance, which is not carried: vLLM loads it by name, and needs it for guided answers alone."""
+"""As the package itself: vLLM loads these by name, too."""
 
-
-def __getattr__(name):
-    if name.startswith("__"):
-        raise AttributeError(name)
-
-    class Missing:
-        def __init__(self, *_, **__):
-            raise RuntimeError(f"llguidance.{name}: guided answers need the real llguidance, which was not carried")
-
-    return Missing
+from llguidance import __getattr__  # noqa: F401
